@@ -41,7 +41,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ),
         test(
             "kernels_of_other_users_are_reported_and_stay_whole",
-            kernels_of_other_users_are_reported_and_stay_whole,
+            kernels_of_other_users_are_reported_and_stay_complete,
         )
         .with_ignored_flag(!has_other_user),
         test("a_full_disk_is_collected", a_full_disk_is_collected).with_ignored_flag(!mounts),
@@ -293,7 +293,7 @@ fn a_collection_that_is_killed_at_any_deletion_is_completed() {
     }
 }
 
-fn kernels_of_other_users_are_reported_and_stay_whole() {
+fn kernels_of_other_users_are_reported_and_stay_complete() {
     let collect = |cache: &Cache| {
         let mut command = command("gc", &cache.dir(), 0);
         let output = command.uid(NOBODY).gid(NOBODY).stdin(Stdio::null()).output().unwrap();

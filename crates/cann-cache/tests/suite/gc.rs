@@ -123,7 +123,7 @@ fn useless_files_are_deleted_below_the_limit() {
 }
 
 #[test]
-fn a_kernel_is_deleted_as_a_whole_the_description_first_and_the_object_last() {
+fn a_kernel_is_deleted_completely_the_description_first_and_the_object_last() {
     let cache = Cache::new();
     cache.kernel("te_a", 100, 700);
     for (name, minutes) in
@@ -439,7 +439,7 @@ fn kernels_that_are_used_meanwhile_stay() {
 }
 
 #[test]
-fn a_cancelled_collection_has_deleted_only_whole_kernels() {
+fn a_cancelled_collection_deletes_only_complete_kernels() {
     let cache = Cache::new();
     (0..6).for_each(|number| cache.kernel(&format!("te_{number}"), 10, 900));
     let removed = RefCell::new(0);

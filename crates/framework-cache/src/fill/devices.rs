@@ -43,14 +43,14 @@ impl DeviceMap {
         let parts = lines.flat_map(|line| line.split(',')).map(str::trim).filter(|part| !part.is_empty());
         let mut map = BTreeMap::new();
         for part in parts {
-            let wrong = || DeviceMapError::Part { part: part.chars().take(80).collect() };
-            let (rank, device) = part.split_once('=').ok_or_else(wrong)?;
+            let error = || DeviceMapError::Part { part: part.chars().take(80).collect() };
+            let (rank, device) = part.split_once('=').ok_or_else(error)?;
             let (rank, device) = (rank.trim(), device.trim());
             let rank = rank.strip_prefix("rank_").unwrap_or(rank);
             let is_number = device.bytes().all(|byte| byte.is_ascii_digit());
-            let device: u32 = device.parse().ok().filter(|_| is_number).ok_or_else(wrong)?;
+            let device: u32 = device.parse().ok().filter(|_| is_number).ok_or_else(error)?;
             if !is_safe_file_name(rank) {
-                return Err(wrong());
+                return Err(error());
             }
             if let Some(first) = map.insert(rank.to_owned(), device).filter(|first| *first != device) {
                 return Err(DeviceMapError::Twice { rank: rank.to_owned(), first, second: device });
@@ -80,8 +80,8 @@ mod tests {
         assert_eq!((map.device("0"), map.device("1"), map.device("2")), (Some(4), Some(5), None));
         assert_eq!(DeviceMap::parse("# ranks\nrank_0 = 4 # the first\n\n1=5\n1=5").unwrap(), map);
         assert_eq!(DeviceMap::parse("").unwrap(), DeviceMap::default());
-        for wrong in ["0", "0=", "=1", "0=a", "0=-1", "0=+1", "../x=1", "0=99999999999"] {
-            assert!(matches!(DeviceMap::parse(wrong), Err(DeviceMapError::Part { .. })), "{wrong}");
+        for text in ["0", "0=", "=1", "0=a", "0=-1", "0=+1", "../x=1", "0=99999999999"] {
+            assert!(matches!(DeviceMap::parse(text), Err(DeviceMapError::Part { .. })), "{text}");
         }
         assert!(matches!(DeviceMap::parse("0=1,0=2"), Err(DeviceMapError::Twice { .. })));
     }

@@ -12,7 +12,7 @@ use crate::fill::ranks::Rank;
 use crate::fill::source_kernel::{MAX_OBJECT, MAX_TEXT, SourceKernel};
 use crate::quarantine::dir::Quarantine;
 use crate::quarantine::files;
-use crate::quarantine::journal::{Entry, Made, Role};
+use crate::quarantine::journal::{Created, Entry, Role};
 use crate::quarantine::locked_cache::LockedCache;
 use opkeep_fs::{FileRead, Fs};
 use opkeep_kernel_meta::displace::STAYS_DISPLACED;
@@ -103,7 +103,7 @@ pub(crate) struct RankDir {
     /// The cache, with the locks of the programs that use it.
     locked_cache: LockedCache,
     /// The directories and the lock file that this process created.
-    made: Made,
+    created: Created,
 }
 
 /// The journal of a batch of kernels, which is written before the kernels.
@@ -111,7 +111,7 @@ pub(crate) struct RankDir {
 pub(crate) struct BatchJournal {
     quarantine: Quarantine,
     entries: Vec<Entry>,
-    made: Made,
+    created: Created,
     /// Whether `entries` has become smaller than the written journal.
     is_reduced: bool,
 }
@@ -139,7 +139,7 @@ impl BatchJournal {
             self.quarantine.clear(&rank_dir.locked_cache);
             let _ = rank_dir.locked_cache.parent.remove_dir(&rank_dir.locked_cache.quarantine);
         } else if self.is_reduced {
-            let _ = self.quarantine.rewrite_journal(&self.entries, self.made);
+            let _ = self.quarantine.rewrite_journal(&self.entries, self.created);
         }
     }
 }
@@ -159,9 +159,9 @@ impl RankDir {
             let rank = files::make_dir(&base, OsStr::new(&name))?;
             let directory = !rank.may_exist("kernel_meta");
             let dir = files::make_dir(&rank, OsStr::new("kernel_meta"))?;
-            Ok(Made { above, directory, lock: !dir.may_exist(LOCK) })
+            Ok(Created { above, directory, lock: !dir.may_exist(LOCK) })
         };
-        let made = open().map_err(|error: std::io::Error| {
+        let created = open().map_err(|error: std::io::Error| {
             format!(
                 "cannot open the directory `{}`: {error}; make it a directory that this user may write",
                 path.display()
@@ -176,7 +176,7 @@ impl RankDir {
         let text = dir.read(manifest::NAME).map(|(bytes, _)| bytes).unwrap_or_default();
         let listed = Manifest::parse(&text);
         dir.settle_displaced(&names, now, STALE, |name, digest| listed.is_ours(name, digest));
-        Ok(Self { dir, locked_cache, made })
+        Ok(Self { dir, locked_cache, created })
     }
 
     /// Writes the files of a kernel under temporary names.
@@ -218,9 +218,9 @@ impl RankDir {
                 entries.push(Entry { role, ..entry });
             }
         }
-        let quarantine = Quarantine::open(&self.locked_cache, run, &entries, self.made);
+        let quarantine = Quarantine::open(&self.locked_cache, run, &entries, self.created);
         let quarantine = quarantine.map_err(|error| error.to_string())?;
-        Ok(BatchJournal { quarantine, entries, made: self.made, is_reduced: false })
+        Ok(BatchJournal { quarantine, entries, created: self.created, is_reduced: false })
     }
 
     /// Gives the files of a kernel their names, its description last.

@@ -143,19 +143,10 @@ impl SkipReason {
             ItemState::OtherChip(other) => Self::OtherChip(other.to_string()),
             ItemState::Changing => Self::InUse("it changed whenever it was read".to_owned()),
             ItemState::Unreadable { file, problem } => Self::Unreadable(format!("`{file}`: {problem}")),
-            state => {
-                let problem = match state {
-                    ItemState::Damaged(problems) => {
-                        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-                    }
-                    ItemState::Orphan(orphan) => orphan.to_string(),
-                    _ => item.state_name().to_owned(),
-                };
-                match &item.in_use {
-                    Some(in_use) => Self::InUse(format!("{in_use}; so far: {problem}")),
-                    None => Self::Damaged(problem),
-                }
-            }
+            _ => match item.in_use {
+                Some(in_use) => Self::InUse(format!("{in_use}; so far: {}", item.problem())),
+                None => Self::Damaged(item.problem()),
+            },
         }
     }
 

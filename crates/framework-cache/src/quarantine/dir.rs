@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Not;
 use std::path::PathBuf;
 
-use crate::quarantine::journal::{self, Entry, Made};
+use crate::quarantine::journal::{self, Created, Entry};
 use crate::quarantine::locked_cache::LockedCache;
 use crate::quarantine::{RepairError, files};
 use opkeep_fs::Dir;
@@ -29,7 +29,7 @@ impl Quarantine {
         locked_cache: &LockedCache,
         run: &RunId,
         entries: &[Entry],
-        made: Made,
+        created: Created,
     ) -> Result<Self, RepairError> {
         let path = locked_cache.quarantine_path();
         let failed = |source| RepairError::io("create the directory", &path, source);
@@ -37,7 +37,7 @@ impl Quarantine {
         let opened = Self::new_run(&top, run).map_err(failed);
         let opened = opened.and_then(|(run, name)| {
             let mut quarantine = Self { top, run, name, below: HashMap::new() };
-            match quarantine.write_journal(entries, made) {
+            match quarantine.write_journal(entries, created) {
                 Ok(()) => Ok(quarantine),
                 Err(source) => {
                     let path = quarantine.run.path().join(journal::NAME);
@@ -63,18 +63,18 @@ impl Quarantine {
             };
             match files::new_dir(top, OsStr::new(&name)) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => number += 1,
-                made => return Ok((made?, name)),
+                created => return Ok((created?, name)),
             }
         }
     }
 
-    fn write_journal(&mut self, entries: &[Entry], made: Made) -> io::Result<()> {
+    fn write_journal(&mut self, entries: &[Entry], created: Created) -> io::Result<()> {
         for below in entries.iter().filter_map(|entry| entry.below.as_deref()) {
             if !self.below.contains_key(below) {
                 self.below.insert(below.to_owned(), files::make_dir(&self.run, OsStr::new(below))?);
             }
         }
-        files::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, made))?;
+        files::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, created))?;
         rename_new(&self.run, journal::UNFINISHED, &self.run, journal::NAME)?;
         let _ = self.run.sync();
         let _ = self.top.sync();
@@ -82,8 +82,8 @@ impl Quarantine {
     }
 
     /// Replaces the journal.
-    pub(crate) fn rewrite_journal(&self, entries: &[Entry], made: Made) -> io::Result<()> {
-        files::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, made))?;
+    pub(crate) fn rewrite_journal(&self, entries: &[Entry], created: Created) -> io::Result<()> {
+        files::write_new(&self.run, journal::UNFINISHED, &journal::text(entries, created))?;
         self.run.rename(journal::UNFINISHED, &self.run, journal::NAME)?;
         let _ = self.run.sync();
         Ok(())

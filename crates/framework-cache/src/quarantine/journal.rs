@@ -20,14 +20,14 @@ pub(crate) const MAX_BYTES: u64 = 4 << 30;
 #[derive(Debug, Deserialize, Serialize)]
 struct Head {
     opkeep_quarantine: u32,
-    #[serde(default, skip_serializing_if = "Made::is_nothing")]
-    made: Made,
+    #[serde(default, skip_serializing_if = "Created::is_nothing")]
+    made: Created,
 }
 
 /// The directories and the lock file that a run created, besides files of kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
-pub(crate) struct Made {
+pub(crate) struct Created {
     /// The parent of the cache's directory.
     pub(crate) above: bool,
     /// The cache's directory.
@@ -36,7 +36,7 @@ pub(crate) struct Made {
     pub(crate) lock: bool,
 }
 
-impl Made {
+impl Created {
     fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
@@ -138,10 +138,10 @@ impl Entry {
 }
 
 /// Returns the text of the journal of a run.
-pub(crate) fn text(entries: &[Entry], made: Made) -> Vec<u8> {
+pub(crate) fn text(entries: &[Entry], created: Created) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(entries.len() * 300);
     // Writing to memory cannot fail.
-    let _ = serde_json::to_writer(&mut bytes, &Head { opkeep_quarantine: 1, made });
+    let _ = serde_json::to_writer(&mut bytes, &Head { opkeep_quarantine: 1, made: created });
     bytes.push(b'\n');
     for entry in entries {
         let _ = serde_json::to_writer(&mut bytes, entry);
@@ -150,8 +150,8 @@ pub(crate) fn text(entries: &[Entry], made: Made) -> Vec<u8> {
     bytes
 }
 
-/// Returns the [`Made`] in the first line of a journal.
-pub(crate) fn made(bytes: &[u8]) -> Made {
+/// Returns the [`Created`] in the first line of a journal.
+pub(crate) fn created(bytes: &[u8]) -> Created {
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     serde_json::from_slice::<Head>(first).map(|head| head.made).unwrap_or_default()
 }
@@ -195,12 +195,12 @@ mod tests {
             Entry { role: Role::Added { sha256: sha256() }, ..entry("e.o", None) },
             entry("a b.json", None),
         ];
-        let all = Made { above: true, directory: true, lock: true };
-        for expected in [Made::default(), all] {
+        let all = Created { above: true, directory: true, lock: true };
+        for expected in [Created::default(), all] {
             let text = text(&good, expected);
-            assert_eq!((parse(&text), made(&text)), ((good.to_vec(), vec![]), expected));
+            assert_eq!((parse(&text), created(&text)), ((good.to_vec(), vec![]), expected));
         }
-        let text = |entries: &[Entry]| text(entries, Made::default());
+        let text = |entries: &[Entry]| text(entries, Created::default());
         let bad = [entry("../a", None), entry("..", None), entry("a/b", None), entry("a", Some(".."))];
         assert_eq!(parse(&text(&bad)), (vec![], vec![2, 3, 4, 5]));
         let complete = text(&good);

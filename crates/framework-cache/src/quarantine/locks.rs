@@ -16,10 +16,10 @@ use opkeep_fs::Dir;
 
 /// The names of locks of a whole cache that are taken with `flock`: MindSpore's during its start, and the build lock of
 /// opkeep.
-const WHOLE: [&str; 2] = ["file.lock", ".opkeep.lock"];
+const CACHE_LOCKS: [&str; 2] = ["file.lock", ".opkeep.lock"];
 /// The names of locks of a whole cache that are taken with `fcntl`: CANN's during an eviction, AKG's while it
 /// distributes work.
-const WHOLE_RECORD: [&str; 3] = ["op_cache_file_del.lock", "kernel_build_tmp.key", "akg_build_tmp.key"];
+const CACHE_RECORD_LOCKS: [&str; 3] = ["op_cache_file_del.lock", "kernel_build_tmp.key", "akg_build_tmp.key"];
 
 const RETRY_FOR: Duration = Duration::from_millis(250);
 const POLL: Duration = Duration::from_millis(5);
@@ -58,13 +58,13 @@ impl Locks {
             Err(_) => locks.unsupported = true,
             Ok(()) => {}
         }
-        let wanted = WHOLE.into_iter().filter(|name| with_build_lock || *name != ".opkeep.lock");
+        let wanted = CACHE_LOCKS.into_iter().filter(|name| with_build_lock || *name != ".opkeep.lock");
         for name in wanted {
             let attempt =
-                files::lock_file(dir, name).map(|file| file.map_or(LockAttempt::Missing, lock_whole));
+                files::lock_file(dir, name).map(|file| file.map_or(LockAttempt::Missing, lock_cache));
             locks.add(dir, name, attempt)?;
         }
-        for name in WHOLE_RECORD {
+        for name in CACHE_RECORD_LOCKS {
             locks.add(dir, name, lock_record(dir, name))?;
         }
         Ok(locks)
@@ -92,7 +92,7 @@ impl Locks {
     }
 }
 
-fn lock_whole((file, _): (File, bool)) -> LockAttempt {
+fn lock_cache((file, _): (File, bool)) -> LockAttempt {
     match lock_soon(&file) {
         Ok(()) => LockAttempt::Held(file),
         Err(Errno::WOULDBLOCK) => LockAttempt::Busy,

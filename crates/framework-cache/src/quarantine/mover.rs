@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::quarantine::RepairError;
 use crate::quarantine::dir::Quarantine;
-use crate::quarantine::journal::{Entry, Made, Role};
+use crate::quarantine::journal::{Created, Entry, Role};
 use crate::quarantine::locked_cache::LockedCache;
 use crate::quarantine::locks::Locks;
 use crate::quarantine::partners::{is_pair, partners};
@@ -99,12 +99,12 @@ pub fn quarantine(
     if sets.is_empty() {
         return Ok(report);
     }
-    let taken: HashSet<(Option<&str>, String)> = sets
+    let moved_files: HashSet<(Option<&str>, String)> = sets
         .iter()
         .flat_map(|set| set.files.iter().map(|(file, _)| (set.item.below, file.clone())))
         .collect();
-    sets.iter_mut().for_each(|set| set.record_staying(&locked_cache.dir, &taken));
-    let quarantine = Quarantine::open(&locked_cache, options.run, &entries(&sets), Made::default())?;
+    sets.iter_mut().for_each(|set| set.record_staying(&locked_cache.dir, &moved_files));
+    let quarantine = Quarantine::open(&locked_cache, options.run, &entries(&sets), Created::default())?;
     (options.progress)(QuarantineProgress::Recorded);
     let mut mover = Mover {
         locked_cache: &locked_cache,
@@ -120,7 +120,7 @@ pub fn quarantine(
             mover.report.cancelled = true;
             break;
         }
-        done.push((set, mover.take(set)));
+        done.push((set, mover.move_set(set)));
     }
     (options.progress)(QuarantineProgress::Checking);
     mover.recheck(&mut done);
@@ -143,7 +143,7 @@ fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
     let of = |(number, set): (u64, &Set<'_>)| {
         let entry = |(file, seen): &(String, FileState)| {
             let entry = Entry::new(number, file, set.item.below, seen, &set.why);
-            let is_taken = set.files.iter().any(|(taken, _)| taken == file);
+            let is_taken = set.files.iter().any(|(moved, _)| moved == file);
             Entry { role: if is_taken { Role::Taken } else { Role::Stays { sha256: None } }, ..entry }
         };
         set.judged.iter().map(entry).collect::<Vec<_>>()
@@ -152,11 +152,11 @@ fn entries(sets: &[Set<'_>]) -> Vec<Entry> {
 }
 
 /// Skips the sets with a file that a process has opened since the scan.
-fn skip_open(sets: &mut Vec<Set<'_>>, left: &mut Vec<SkippedItem>) {
+fn skip_open(sets: &mut Vec<Set<'_>>, skipped: &mut Vec<SkippedItem>) {
     let open = OpenFiles::of_others();
     sets.retain(|set| {
         let holder = set.files.iter().find_map(|(_, file)| open.holder(file));
-        left.extend(holder.map(|process| set.skipped(SkipCause::InProgress(InUse::Open { process }))));
+        skipped.extend(holder.map(|process| set.skipped(SkipCause::InProgress(InUse::Open { process }))));
         holder.is_none()
     });
 }
@@ -177,15 +177,15 @@ struct Mover<'a> {
 
 impl Mover<'_> {
     /// Moves the files of a set if all are as they were judged; if not, reports the reason. Returns the moved files.
-    fn take(&mut self, set: &Set<'_>) -> MovedFiles {
-        let mut taken = Vec::new();
-        if let Err(why) = self.try_move_set(set, &mut taken) {
+    fn move_set(&mut self, set: &Set<'_>) -> MovedFiles {
+        let mut moved_files = Vec::new();
+        if let Err(why) = self.try_move_set(set, &mut moved_files) {
             self.report.skipped.push(set.skipped(why));
         }
-        taken
+        moved_files
     }
 
-    fn try_move_set(&mut self, set: &Set<'_>, taken: &mut MovedFiles) -> Result<(), SkipCause> {
+    fn try_move_set(&mut self, set: &Set<'_>, moved_files: &mut MovedFiles) -> Result<(), SkipCause> {
         if let Some(below) = set.item.below
             && !self.subdirs.contains_key(below)
         {
@@ -207,10 +207,10 @@ impl Mover<'_> {
                 (self.options.progress)(QuarantineProgress::Moving(self.number))
             });
             match moved {
-                Ok(()) => taken.push((file.clone(), *judged)),
+                Ok(()) => moved_files.push((file.clone(), *judged)),
                 // If a file changed since it was judged, another program may be completing the kernel.
                 Err(why @ (SkipCause::Changed { .. } | SkipCause::Displaced { .. })) => {
-                    return Err(restore_moved(from, to, taken, &set.judged).unwrap_or(why));
+                    return Err(restore_moved(from, to, moved_files, &set.judged).unwrap_or(why));
                 }
                 // If the description stays, the other files have to stay, too.
                 Err(why) if file.ends_with(".json") => return Err(why),
@@ -221,7 +221,7 @@ impl Mover<'_> {
         }
         // Another program may have written a missing file meanwhile.
         if let Some(file) = set.absent.iter().find(|file| from.may_exist(file)).cloned() {
-            let displaced = restore_moved(from, to, taken, &set.judged);
+            let displaced = restore_moved(from, to, moved_files, &set.judged);
             return Err(displaced.unwrap_or(SkipCause::Changed { file }));
         }
         failed.map_or(Ok(()), Err)
@@ -230,23 +230,28 @@ impl Mover<'_> {
     /// Checks the moved files once more, and restores those that a process has open or has written to meanwhile.
     fn recheck(&mut self, done: &mut [(&Set<'_>, MovedFiles)]) {
         let open = if self.options.force { OpenFiles::default() } else { OpenFiles::of_others() };
-        for (set, taken) in done.iter_mut().filter(|(_, taken)| !taken.is_empty()) {
+        for (set, moved_files) in done.iter_mut().filter(|(_, moved_files)| !moved_files.is_empty()) {
             let to = self.quarantine.dir(set.item.below);
-            let is_changed = |(file, judged): &(String, FileState)| {
-                !to.file_state(file).is_some_and(|found| found.is_same_content(judged))
-            };
-            let holder = || taken.iter().find_map(|(_, file)| open.holder(file));
-            let why = match (taken.iter().find(|file| is_changed(file)), holder()) {
-                (Some((file, _)), _) => SkipCause::Changed { file: file.clone() },
-                (None, Some(process)) => SkipCause::InProgress(InUse::Open { process }),
-                (None, None) => continue,
-            };
+            let Some(why) = disturbed(to, moved_files, &open) else { continue };
             let from =
                 set.item.below.and_then(|below| self.subdirs.get(below)).unwrap_or(&self.locked_cache.dir);
-            let displaced = restore_moved(from, to, taken, &set.judged);
+            let displaced = restore_moved(from, to, moved_files, &set.judged);
             self.report.skipped.push(set.skipped(displaced.unwrap_or(why)));
         }
     }
+}
+
+/// Returns the reason why moved files, which are in `to`, have to be restored: a process changed one of them meanwhile,
+/// or has one open.
+pub(crate) fn disturbed(to: &Dir, moved_files: &MovedFiles, open: &OpenFiles) -> Option<SkipCause> {
+    let is_changed = |(file, judged): &&(String, FileState)| {
+        !to.file_state(file).is_some_and(|found| found.is_same_content(judged))
+    };
+    if let Some((file, _)) = moved_files.iter().find(is_changed) {
+        return Some(SkipCause::Changed { file: file.clone() });
+    }
+    let holder = moved_files.iter().find_map(|(_, file)| open.holder(file));
+    holder.map(|process| SkipCause::InProgress(InUse::Open { process }))
 }
 
 /// Returns the message about a kernel's lock.
@@ -294,13 +299,13 @@ pub(crate) fn move_judged(
     }
 }
 
-/// Restores the files in `taken`, the last one first, and removes them from `taken`. A file stays in quarantine if its
+/// Restores the files in `moved_files`, the last one first, and removes them from it. A file stays in quarantine if its
 /// name was taken meanwhile, or if it does not fit an object or a description that another program wrote since, which
 /// is not in `judged`. Returns a file that stays and is not as it was judged.
 pub(crate) fn restore_moved(
     from: &Dir,
     to: &Dir,
-    taken: &mut MovedFiles,
+    moved_files: &mut MovedFiles,
     judged: &[(String, FileState)],
 ) -> Option<SkipCause> {
     let is_judged = |name: &str, found: &FileState| {
@@ -314,32 +319,32 @@ pub(crate) fn restore_moved(
         })
     };
     let (mut stay, mut displaced) = (Vec::new(), None);
-    while let Some((file, seen)) = taken.pop() {
-        let mut is_back = !is_misfit(to, &file) && rename_new(to, &file, from, &file).is_ok();
+    while let Some((file, seen)) = moved_files.pop() {
+        let mut is_restored = !is_misfit(to, &file) && rename_new(to, &file, from, &file).is_ok();
         // Between the check and the rename, another program may have written the other file.
-        if is_back
+        if is_restored
             && is_misfit(from, &file)
             && from.file_state(&file).is_some_and(|it| it.is_same_content(&seen))
         {
-            is_back = rename_new(from, &file, to, &file).is_err();
+            is_restored = rename_new(from, &file, to, &file).is_err();
         }
-        if !is_back {
+        if !is_restored {
             if !to.file_state(&file).is_some_and(|found| found.is_same_content(&seen)) {
                 displaced = Some(SkipCause::Displaced { file: file.clone(), path: to.path().join(&file) });
             }
             stay.push((file, seen));
         }
     }
-    taken.extend(stay.into_iter().rev());
+    moved_files.extend(stay.into_iter().rev());
     displaced
 }
 
 impl Set<'_> {
     /// Adds the files that stay, with their current states, to the judged ones.
-    fn record_staying(&mut self, dir: &Dir, taken: &HashSet<(Option<&str>, String)>) {
+    fn record_staying(&mut self, dir: &Dir, moved_files: &HashSet<(Option<&str>, String)>) {
         let below = self.item.below.map(|below| dir.below(OsStr::new(below)));
         let Some(dir) = below.as_ref().map_or(Some(dir), |below| below.as_ref().ok()) else { return };
-        let stay = self.stay.iter().filter(|file| !taken.contains(&(self.item.below, (*file).clone())));
+        let stay = self.stay.iter().filter(|file| !moved_files.contains(&(self.item.below, (*file).clone())));
         let stay = stay.filter_map(|file| Some((file.clone(), dir.file_state(file)?)));
         self.judged.extend(stay);
     }

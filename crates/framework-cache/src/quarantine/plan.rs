@@ -53,8 +53,8 @@ pub(crate) fn plan(scan: &CacheScan, force: bool) -> Plan<'_> {
             None => sets.push(item),
         }
     }
-    let mut taken = HashSet::new();
-    sets.into_iter().for_each(|item| plan.add(item, scan.cache.kind, &claimed, &mut taken));
+    let mut in_sets = HashSet::new();
+    sets.into_iter().for_each(|item| plan.add(item, scan.cache.kind, &claimed, &mut in_sets));
     plan
 }
 
@@ -82,19 +82,19 @@ fn skip_cause(item: &Item, kind: Kind, force: bool) -> Option<SkipCause> {
 
 impl<'a> Plan<'a> {
     /// Adds the set of an item, without files that intact or skipped kernels have `claimed`, and without files that
-    /// other sets have `taken`.
+    /// are `in_sets` already.
     fn add(
         &mut self,
         item: &'a Item,
         kind: Kind,
         claimed: &HashSet<(Option<&'a str>, String)>,
-        taken: &mut HashSet<(Option<&'a str>, String)>,
+        in_sets: &mut HashSet<(Option<&'a str>, String)>,
     ) {
         let (mut files, mut absent) = (Vec::new(), missing_files(item));
         for (file, seen) in &item.judged {
             match seen {
                 Some(_) if claimed.contains(&(item.below, file.clone())) => {}
-                Some(seen) if taken.insert((item.below, file.clone())) => files.push((file.clone(), *seen)),
+                Some(seen) if in_sets.insert((item.below, file.clone())) => files.push((file.clone(), *seen)),
                 Some(_) => {}
                 None => absent.push(file.clone()),
             }

@@ -12,14 +12,14 @@ use std::path::Path;
 use opkeep_digest::Digest;
 
 use crate::quarantine::dir::Quarantine;
-use crate::quarantine::journal::{Entry, Made, Role};
+use crate::quarantine::journal::{Created, Entry, Role};
 use crate::quarantine::locked_cache::LockedCache;
-use crate::quarantine::mover::{MovedFiles, move_judged, restore_moved};
+use crate::quarantine::mover::{MovedFiles, disturbed, move_judged, restore_moved};
 use crate::quarantine::partners::partners;
 use crate::quarantine::{RepairError, SkipCause};
 use opkeep_fs::OpenFiles;
 use opkeep_fs::{Dir, FileState, Fs};
-use opkeep_kernel_meta::{InUse, LeftReason, QuarantineOutcome, Replaced, RunId};
+use opkeep_kernel_meta::{LeftReason, QuarantineOutcome, Replaced, RunId};
 
 /// The files of one kernel that a view is about to replace.
 #[derive(Clone, Copy, Debug)]
@@ -85,22 +85,26 @@ pub(crate) fn quarantine_replaced(
     let locked_cache = LockedCache::enter_without_build_lock(fs, path)?;
     let entries: Vec<Entry> =
         (0..).zip(&sets).flat_map(|(number, set)| set.entries(number, &locked_cache.dir)).collect();
-    let quarantine = Quarantine::open(&locked_cache, run, &entries, Made::default())?;
+    let quarantine = Quarantine::open(&locked_cache, run, &entries, Created::default())?;
     let mut done: Vec<Result<MovedFiles, SkipCause>> =
-        sets.iter().map(|set| take(&locked_cache, &quarantine, set)).collect();
+        sets.iter().map(|set| move_set(&locked_cache, &quarantine, set)).collect();
     let open = if force { OpenFiles::default() } else { OpenFiles::of_others() };
     for (moved, set) in done.iter_mut().zip(&sets) {
-        let Ok(taken) = moved else { continue };
-        let Some(why) = disturbed(&quarantine, taken, &open) else { continue };
-        let displaced =
-            restore_moved(&locked_cache.dir, quarantine.dir(None), taken, &set.judged(&locked_cache.dir));
+        let Ok(moved_files) = moved else { continue };
+        let Some(why) = disturbed(quarantine.dir(None), moved_files, &open) else { continue };
+        let displaced = restore_moved(
+            &locked_cache.dir,
+            quarantine.dir(None),
+            moved_files,
+            &set.judged(&locked_cache.dir),
+        );
         *moved = Err(displaced.unwrap_or(why));
     }
     // Restored files are not in the run. If the journal cannot be rewritten, an undo finds these files in the cache.
     let in_run = |number: u64| sets.get(number as usize).is_some_and(|set| set.is_in(quarantine.dir(None)));
     let moved: Vec<Entry> = entries.iter().filter(|entry| in_run(entry.set)).cloned().collect();
     if !moved.is_empty() && moved.len() < entries.len() {
-        let _ = quarantine.rewrite_journal(&moved, Made::default());
+        let _ = quarantine.rewrite_journal(&moved, Created::default());
     }
     let outcomes = done.into_iter().map(|moved| moved.map(drop).map_err(left_reason)).collect();
     Ok(QuarantineOutcome { outcomes, dir: quarantine.close(&locked_cache) })
@@ -115,27 +119,18 @@ fn left_reason(why: SkipCause) -> LeftReason {
     }
 }
 
-fn take(locked_cache: &LockedCache, quarantine: &Quarantine, set: &Set<'_>) -> Result<MovedFiles, SkipCause> {
+fn move_set(
+    locked_cache: &LockedCache,
+    quarantine: &Quarantine,
+    set: &Set<'_>,
+) -> Result<MovedFiles, SkipCause> {
     let (from, to) = (&locked_cache.dir, quarantine.dir(None));
-    let mut taken = Vec::new();
+    let mut moved_files = Vec::new();
     for (file, judged) in &set.0.files {
         if let Err(why) = move_judged(from, to, file, judged, || ()) {
-            return Err(restore_moved(from, to, &mut taken, &set.judged(from)).unwrap_or(why));
+            return Err(restore_moved(from, to, &mut moved_files, &set.judged(from)).unwrap_or(why));
         }
-        taken.push((file.clone(), *judged));
+        moved_files.push((file.clone(), *judged));
     }
-    Ok(taken)
-}
-
-/// Returns the reason why moved files have to be restored: a process changed one of them meanwhile, or has one open.
-fn disturbed(quarantine: &Quarantine, taken: &MovedFiles, open: &OpenFiles) -> Option<SkipCause> {
-    let to = quarantine.dir(None);
-    let changed = |(file, judged): &&(String, FileState)| {
-        !to.file_state(file).is_some_and(|found| found.is_same_content(judged))
-    };
-    if let Some((file, _)) = taken.iter().find(changed) {
-        return Some(SkipCause::Changed { file: file.clone() });
-    }
-    let holder = taken.iter().find_map(|(_, file)| open.holder(file));
-    holder.map(|process| SkipCause::InProgress(InUse::Open { process }))
+    Ok(moved_files)
 }

@@ -12,7 +12,7 @@ pub use find::{QuarantineRun, newest, quarantines};
 pub use report::{RestoreOptions, RestoreReport, UnrestoredFile};
 
 use crate::quarantine::RepairError;
-use crate::quarantine::journal::{self, Entry, Made, Role};
+use crate::quarantine::journal::{self, Created, Entry, Role};
 use crate::quarantine::locked_cache::LockedCache;
 use crate::scan::cache_dir::SUBDIRS;
 use manifest::{read_manifest, restore_lines};
@@ -37,7 +37,7 @@ pub fn restore(
         |dir: &Dir, name: &OsStr| dir.below(name).map_err(|source| RepairError::io("open", &path, source));
     let top = open(&locked_cache.parent, &locked_cache.quarantine)?;
     let run = open(&top, &quarantined.run)?;
-    let Journal { entries, bad, made } = read_journal(&run)?;
+    let Journal { entries, bad, created } = read_journal(&run)?;
     let text = read_manifest(&locked_cache.dir)?;
     let mut manifest = Manifest::parse(&text);
     let mut report = RestoreReport::default();
@@ -95,25 +95,25 @@ pub fn restore(
         let _ = locked_cache.dir.sync();
         report.removed = report.unrestored.is_empty() && clear(&locked_cache, &top, &run, &quarantined.run);
         if report.removed {
-            remove_created(&locked_cache, made);
+            remove_created(&locked_cache, created);
         }
     }
     Ok(report)
 }
 
 /// Removes the other files and directories that a run created, unless they have other content by now.
-fn remove_created(locked_cache: &LockedCache, made: Made) {
+fn remove_created(locked_cache: &LockedCache, created: Created) {
     let names = locked_cache.dir.entries().unwrap_or_default();
     // A build that keeps its manifest there uses the lock, too.
-    if made.lock && !names.iter().any(|name| name.name == MANIFEST) {
+    if created.lock && !names.iter().any(|name| name.name == MANIFEST) {
         let _ = locked_cache.dir.remove(LOCK);
     }
     let is_empty = locked_cache.dir.entries().is_ok_and(|names| names.iter().all(|name| name.name == LOCK));
-    if let (true, true, Some(name)) = (made.directory, is_empty, locked_cache.dir.path().file_name()) {
+    if let (true, true, Some(name)) = (created.directory, is_empty, locked_cache.dir.path().file_name()) {
         let _ = locked_cache.parent.remove_dir(name);
     }
     let above = locked_cache.parent.path();
-    if let (true, Some(name), Some(parent)) = (made.above, above.file_name(), above.parent())
+    if let (true, Some(name), Some(parent)) = (created.above, above.file_name(), above.parent())
         && let Ok(parent) = Dir::open_quietly(parent)
     {
         let _ = parent.remove_dir(name);
@@ -129,7 +129,7 @@ struct Journal {
     entries: Vec<Entry>,
     /// The numbers of lines that cannot be used.
     bad: Vec<usize>,
-    made: Made,
+    created: Created,
 }
 
 /// The journal; empty if there is none, since then nothing was moved.
@@ -139,7 +139,7 @@ fn read_journal(run: &Dir) -> Result<Journal, RepairError> {
         Ok(None) => Ok(Journal::default()),
         Ok(Some(_)) => {
             let (entries, bad) = journal::parse(&bytes);
-            Ok(Journal { entries, bad, made: journal::made(&bytes) })
+            Ok(Journal { entries, bad, created: journal::created(&bytes) })
         }
         Err(problem) => Err(RepairError::io("read", run.path().join(journal::NAME), problem)),
     }

@@ -52,9 +52,9 @@ pub(super) fn settle_known(
     known: &HashSet<String>,
     entries: &[Entry],
 ) {
-    let left = left_displaced(locked_cache, known);
-    let left = left.iter().map(|(displaced_name, name)| (displaced_name.as_str(), name.as_str()));
-    settle(&locked_cache.dir, left, |displaced_name, name, digest| {
+    let remaining = left_displaced(locked_cache, known);
+    let remaining = remaining.iter().map(|(displaced_name, name)| (displaced_name.as_str(), name.as_str()));
+    settle(&locked_cache.dir, remaining, |displaced_name, name, digest| {
         is_ours(locked_cache, manifest, entries, (displaced_name, name), digest)
     });
 }
@@ -75,11 +75,11 @@ pub(super) fn would_settle(
     entries: &[Entry],
 ) -> Settled {
     let dir = &locked_cache.dir;
-    let mut left = left_displaced(locked_cache, known);
+    let mut remaining = left_displaced(locked_cache, known);
     // Descriptions come after their objects.
-    left.sort_by_key(|(_, name)| name.ends_with(".json"));
+    remaining.sort_by_key(|(_, name)| name.ends_with(".json"));
     let mut settled = Settled::default();
-    for (displaced_name, name) in left {
+    for (displaced_name, name) in remaining {
         let is_ours =
             |digest: &Digest| is_ours(locked_cache, manifest, entries, (&displaced_name, &name), digest);
         if is_needless(dir, &displaced_name, &name, is_ours) {
@@ -117,8 +117,8 @@ pub(super) fn left_displaced(locked_cache: &LockedCache, known: &HashSet<String>
     }
     let listed = locked_cache.dir.entries().unwrap_or_default().into_iter();
     let names: Vec<String> = listed.filter_map(|name| name.name.into_string().ok()).collect();
-    let left = displaced(&names).filter(|(_, name)| known.contains(*name));
-    left.map(|(displaced_name, name)| (displaced_name.to_owned(), name.to_owned())).collect()
+    let remaining = displaced(&names).filter(|(_, name)| known.contains(*name));
+    remaining.map(|(displaced_name, name)| (displaced_name.to_owned(), name.to_owned())).collect()
 }
 
 impl Restorer<'_> {
@@ -134,21 +134,21 @@ impl Restorer<'_> {
     /// Restores the files of one kernel, the description last. Returns whether all are restored.
     pub(super) fn restore(&mut self, entries: &[Entry]) -> bool {
         let unrestored = self.report.unrestored.len();
-        let (mut others, mut taken) = (Others::default(), Vec::new());
+        let (mut others, mut quarantined) = (Others::default(), Vec::new());
         for entry in entries {
             match entry.role {
                 Role::Made => others.written.push(entry),
                 Role::Stays { .. } => others.stay.push(entry),
-                _ => taken.push(entry),
+                _ => quarantined.push(entry),
             }
         }
-        match self.directories(&taken) {
+        match self.directories(&quarantined) {
             Ok((from, to)) => {
                 let is_below = to.is_some();
                 let from = from.as_ref().or_else(|| (!is_below).then_some(self.run));
-                self.restore_into(to.as_ref().unwrap_or(&self.locked_cache.dir), from, &taken, &others);
+                self.restore_into(to.as_ref().unwrap_or(&self.locked_cache.dir), from, &quarantined, &others);
             }
-            Err(why) => taken.iter().for_each(|entry| self.add_unrestored(entry, why.clone())),
+            Err(why) => quarantined.iter().for_each(|entry| self.add_unrestored(entry, why.clone())),
         }
         self.report.unrestored.len() == unrestored
     }
@@ -174,26 +174,28 @@ impl Restorer<'_> {
         })
     }
 
-    /// Restores the `taken` files of one kernel, after removing the files that a build wrote in their place and beside
-    /// them.
-    fn restore_into(&mut self, to: &Dir, from: Option<&Dir>, taken: &[&Entry], others: &Others<'_>) {
-        let _locks = match Locks::of_kernel(to, &lock_names(taken)) {
+    /// Restores the `quarantined` files of one kernel, after removing the files that a build wrote in their place and
+    /// beside them.
+    fn restore_into(&mut self, to: &Dir, from: Option<&Dir>, quarantined: &[&Entry], others: &Others<'_>) {
+        let _locks = match Locks::of_kernel(to, &lock_names(quarantined)) {
             Ok(locks) => locks,
             Err(error) => {
-                return taken.iter().for_each(|entry| self.add_unrestored(entry, lock_message(&error)));
+                return quarantined.iter().for_each(|entry| self.add_unrestored(entry, lock_message(&error)));
             }
         };
-        let locations: Vec<Location> = taken.iter().map(|entry| locate(entry, from, to)).collect();
-        let waiting =
-            taken.iter().zip(&locations).filter(|(_, location)| matches!(location, Location::InQuarantine));
+        let locations: Vec<Location> = quarantined.iter().map(|entry| locate(entry, from, to)).collect();
+        let waiting = quarantined
+            .iter()
+            .zip(&locations)
+            .filter(|(_, location)| matches!(location, Location::InQuarantine));
         let waiting: Vec<&Entry> = waiting.map(|(entry, _)| *entry).collect();
         let blocked = if waiting.is_empty() {
             None
         } else {
-            self.free_names((to, from), taken, &locations, &waiting, others)
+            self.free_names((to, from), quarantined, &locations, &waiting, others)
         };
         let (mut failed, mut restored) = (None::<String>, Vec::new());
-        for (entry, location) in taken.iter().zip(&locations).rev() {
+        for (entry, location) in quarantined.iter().zip(&locations).rev() {
             match (location, &blocked) {
                 (Location::InPlace | Location::OtherInPlace, _) => {}
                 (Location::Unrestorable(why), _) => {
@@ -223,7 +225,7 @@ impl Restorer<'_> {
             return;
         }
         // Another program may have written the object or its description while they were restored.
-        if let Some(other) = self.misfit(to, &restored, taken, others) {
+        if let Some(other) = self.misfit(to, &restored, quarantined, others) {
             self.quarantine_again(&mut restored, from, to, &other);
         }
     }
@@ -231,9 +233,15 @@ impl Restorer<'_> {
     /// A file that another program wrote while the `restored` ones were missing: an object that a restored description does
     /// not describe, or a description of another object. Files that the journal lists stood together before, and are not
     /// compared.
-    fn misfit(&self, to: &Dir, restored: &[&Entry], taken: &[&Entry], others: &Others<'_>) -> Option<String> {
+    fn misfit(
+        &self,
+        to: &Dir,
+        restored: &[&Entry],
+        quarantined: &[&Entry],
+        others: &Others<'_>,
+    ) -> Option<String> {
         let is_known = |path: String, file: &str| {
-            if let Some(entry) = taken.iter().find(|entry| entry.file == file) {
+            if let Some(entry) = quarantined.iter().find(|entry| entry.file == file) {
                 // The description is restored last: a different one was written after the kernel was complete.
                 let is_last = is_description(entry) && restored.iter().any(|it| it.file == file);
                 return is_last || to.file_state(file).is_some_and(|found| entry.is(&found));
@@ -271,26 +279,28 @@ impl Restorer<'_> {
     fn free_names(
         &mut self,
         (to, from): (&Dir, Option<&Dir>),
-        taken: &[&Entry],
+        quarantined: &[&Entry],
         locations: &[Location],
         waiting: &[&Entry],
         others: &Others<'_>,
     ) -> Option<String> {
-        let lost =
-            taken.iter().zip(locations).find(|(_, location)| matches!(location, Location::OtherInPlace));
+        let unavailable = quarantined
+            .iter()
+            .zip(locations)
+            .find(|(_, location)| matches!(location, Location::OtherInPlace));
         let changed = others.stay.iter().find(|entry| !is_unchanged(entry, to));
-        if let Some(entry) = lost.map(|(entry, _)| entry).or(changed) {
+        if let Some(entry) = unavailable.map(|(entry, _)| entry).or(changed) {
             return Some(lost_since(&entry.path()));
         }
         let is_replaced_meanwhile = |location: &Location, entry: &Entry| {
             matches!(location, Location::Unrestorable(_)) && to.may_exist(&entry.file)
         };
         if let Some((entry, _)) =
-            taken.iter().zip(locations).find(|(entry, location)| is_replaced_meanwhile(location, entry))
+            quarantined.iter().zip(locations).find(|(entry, location)| is_replaced_meanwhile(location, entry))
         {
             return Some(replaced_since(&entry.path()));
         }
-        if let Some(unknown) = self.unknown_part((to, from), taken) {
+        if let Some(unknown) = self.unknown_part((to, from), quarantined) {
             return Some(replaced_since(&unknown));
         }
         let names: Vec<&Entry> = waiting.iter().chain(&others.written).copied().collect();
@@ -318,10 +328,10 @@ impl Restorer<'_> {
         names.iter().find(is_occupied).map(|entry| replaced_since(&entry.path()))
     }
 
-    /// The description of a `taken` object, or an object of a description, that exists and is not in the journal: it may be
-    /// another kernel's.
-    fn unknown_part(&self, (to, from): (&Dir, Option<&Dir>), taken: &[&Entry]) -> Option<String> {
-        taken.iter().find_map(|entry| {
+    /// The description of a `quarantined` object, or an object of a description, that exists and is not in the journal:
+    /// it may be another kernel's.
+    fn unknown_part(&self, (to, from): (&Dir, Option<&Dir>), quarantined: &[&Entry]) -> Option<String> {
+        quarantined.iter().find_map(|entry| {
             // Without its description, an object is no kernel: a description that stays in quarantine does no harm.
             let from = from.filter(|_| is_description(entry));
             let exists = |file: &str| to.may_exist(file) || from.is_some_and(|from| from.may_exist(file));
@@ -368,11 +378,11 @@ impl Restorer<'_> {
     /// the file was removed or displaced or, in a dry run, would be.
     fn remove_written(&mut self, dir: &Dir, name: &str, is_ours: impl Fn(&str) -> bool) -> io::Result<bool> {
         if self.options.dry_run {
-            let ours = is_ours(name);
-            if ours {
+            let is_own = is_ours(name);
+            if is_own {
                 self.report.deleted.push(name.to_owned());
             }
-            return Ok(ours);
+            return Ok(is_own);
         }
         (self.options.progress)(QuarantineProgress::Moving(self.moved));
         let Displaced::As(displaced_file) = displace(dir, name, |displaced_name| {
@@ -406,8 +416,8 @@ impl Restorer<'_> {
             }
             Err(Blocked::Failed(why)) => why,
         };
-        let left = entries.iter().filter(|entry| to.may_exist(&entry.file));
-        left.for_each(|entry| self.add_unrestored(entry, why.clone()));
+        let remaining = entries.iter().filter(|entry| to.may_exist(&entry.file));
+        remaining.for_each(|entry| self.add_unrestored(entry, why.clone()));
     }
 
     /// Restores one file. Returns whether it succeeded.

@@ -8,7 +8,7 @@ use opkeep_validator::Code;
 
 use crate::scan::cache_dir::Kind;
 use crate::scan::file_set::is_skipped;
-use crate::scan::item::{Effect, FrameworkBehavior, ItemKind, ItemProblem, ItemState, Note, Orphan};
+use crate::scan::item::{Effect, FrameworkBehavior, Item, ItemKind, ItemProblem, ItemState, Note, Orphan};
 use opkeep_cann_meta::file_names::FileSet;
 
 /// The codes of the findings for which both frameworks reject a kernel. They check nothing else.
@@ -21,6 +21,11 @@ const FIELD_ABORTS: &str =
 
 fn behavior(effect: Effect, text: impl Into<Cow<'static, str>>) -> FrameworkBehavior {
     FrameworkBehavior { effect, text: text.into() }
+}
+
+/// Sets the framework's reaction to an item whose state has changed.
+pub(crate) fn update(cache: Kind, item: &mut Item) {
+    item.behavior = of(cache, item.kind, &item.name, &item.state, &item.notes, item.members);
 }
 
 /// Returns the reaction of a cache's framework to an item.

@@ -384,26 +384,26 @@ mod tests {
 
     #[test]
     fn directories_are_recognised_by_their_names() {
-        let said = |text: &str| Some(text.to_owned());
+        let some = |text: &str| Some(text.to_owned());
         for (path, expected) in [
             ("/a/kernel_meta", Some((Kind::MindSpore, None, None))),
-            ("/a/rank_3/kernel_meta", Some((Kind::MindSpore, said("3"), None))),
+            ("/a/rank_3/kernel_meta", Some((Kind::MindSpore, some("3"), None))),
             ("/a/rank_3", None),
             ("/a/akg_kernel_meta", Some((Kind::Akg, None, None))),
-            ("/a/kernel_cache/Ascend910B2", Some((Kind::Cann, None, said("Ascend910B2")))),
+            ("/a/kernel_cache/Ascend910B2", Some((Kind::Cann, None, some("Ascend910B2")))),
             ("/a/kernel_cache/kernel_cache", None),
             ("/a/kernel_cache/objects", None),
             ("/a/kernel_cache/Ascend910B2.opkeep-quarantine", None),
             ("/a/kernel_meta.opkeep-quarantine/1/kernel_meta", None),
-            ("/a/kernel_cache/kernel_cache/Ascend310P3", Some((Kind::Cann, None, said("Ascend310P3")))),
-            ("/o/ai_core/tbe/kernel/ascend910b/add", Some((Kind::Package, None, said("ascend910b")))),
+            ("/a/kernel_cache/kernel_cache/Ascend310P3", Some((Kind::Cann, None, some("Ascend310P3")))),
+            ("/o/ai_core/tbe/kernel/ascend910b/add", Some((Kind::Package, None, some("ascend910b")))),
             ("/o/ai_core/tbe/kernel/config/ascend910b", None),
-            ("/o/tbe/kernel/ascend910b/ops/add", Some((Kind::Package, None, said("ascend910b")))),
+            ("/o/tbe/kernel/ascend910b/ops/add", Some((Kind::Package, None, some("ascend910b")))),
             ("/o/ai_core/tbe/kernel", None),
             ("/w/kernel_meta/kernel_meta_123/kernel_meta", Some((Kind::Work, None, None))),
             ("/w/kernel_meta_Add_5f0e/kernel_meta", Some((Kind::Work, None, None))),
-            ("/b/build_out/kernel/ascend310b/add", Some((Kind::Package, None, said("ascend310b")))),
-            ("/b/op_kernel/binary/ascend910b/bin/add", Some((Kind::Package, None, said("ascend910b")))),
+            ("/b/build_out/kernel/ascend310b/add", Some((Kind::Package, None, some("ascend310b")))),
+            ("/b/op_kernel/binary/ascend910b/bin/add", Some((Kind::Package, None, some("ascend910b")))),
             ("/b/kernel/ascend/add", None),
             ("/b/kernel/drivers", None),
             ("/", None),

@@ -139,8 +139,8 @@ fn differing(candidates: &[Candidate]) -> Vec<(Candidate, String)> {
 fn set_other_chip(dir: &Dir, kind: Kind, item: &mut Item, other: OtherChip) {
     item.state = ItemState::OtherChip(other);
     item.kernel = None;
-    item.behavior = behavior::of(kind, item.kind, &item.name, &item.state, &item.notes, item.members);
-    item.judged = item.files().into_iter().map(|file| (file.clone(), dir.file_state(&file))).collect();
+    behavior::update(kind, item);
+    item.record_states(dir);
 }
 
 #[cfg(test)]

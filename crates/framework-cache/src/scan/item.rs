@@ -9,7 +9,7 @@ use opkeep_validator::Finding;
 
 use crate::scan::chip::{Chip, OtherChip};
 use opkeep_cann_meta::file_names::FileSet;
-use opkeep_fs::FileState;
+use opkeep_fs::{Dir, FileState};
 use opkeep_kernel_meta::InUse;
 
 /// An item of a cache, such as a kernel, with the findings about it.
@@ -257,6 +257,12 @@ impl Item {
     /// Returns the names of the item's files.
     pub fn files(&self) -> Vec<String> {
         self.members.names(&self.name).chain(self.object.as_deref().map(str::to_owned)).collect()
+    }
+
+    /// Records the current states of the item's files, which are in `dir`.
+    pub(crate) fn record_states(&mut self, dir: &Dir) {
+        let state = |file: String| (dir.file_state(&file), file);
+        self.judged = self.files().into_iter().map(state).map(|(state, file)| (file, state)).collect();
     }
 
     /// Returns whether the item is invalid or for another chip, and no process uses it.

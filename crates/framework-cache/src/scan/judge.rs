@@ -150,8 +150,7 @@ impl JudgedDir<'_> {
             judged: Vec::new(),
         };
         if !matches!(item.state, ItemState::Intact) {
-            let state = |file: String| (self.dir.file_state(&file), file);
-            item.judged = item.files().into_iter().map(state).map(|(state, file)| (file, state)).collect();
+            item.record_states(self.dir);
         }
         item
     }
@@ -204,7 +203,7 @@ impl JudgedDir<'_> {
         if let Some(parts) = sub_kernel_files(&meta) {
             return self.judge_multi_part(&parts, buffers);
         }
-        if is_no_kernel(&meta) {
+        if !meta.describes_kernel() {
             return other_json();
         }
         let names = match self.object_names(stem, &meta) {
@@ -461,13 +460,6 @@ fn judge_library(meta: &KernelMeta, buffers: &JudgeBuffers, bytes: u64) -> Judge
         kernel: is_its_own.then_some(Kernel { sha256, bytes }),
         ..Judgement::new(ItemState::Intact)
     }
-}
-
-/// Returns whether a `.json` does not describe a kernel: it has neither names nor a digest.
-fn is_no_kernel(meta: &KernelMeta) -> bool {
-    let KernelMeta { bin_file_name, kernel_name, kernel_list, magic, sha256, .. } = meta;
-    let names = bin_file_name.is_none() && kernel_name.is_none() && kernel_list.is_none();
-    names && magic.is_none() && sha256.is_none()
 }
 
 /// Returns the validator's findings that are not errors, without those that every genuine kernel has.

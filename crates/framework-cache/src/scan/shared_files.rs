@@ -53,8 +53,8 @@ fn mark_jsons_of_other_kernels(dir: &Dir, kind: Kind, items: &mut [Item]) {
         let Some(object) = item.object.as_deref().filter(|object| owners.contains(*object)) else { continue };
         item.state = ItemState::Damaged(vec![ItemProblem::JsonOfOtherKernel { object: object.to_owned() }]);
         (item.kernel, item.chip) = (None, None);
-        item.behavior = behavior::of(kind, item.kind, &item.name, &item.state, &item.notes, item.members);
-        item.judged = item.files().into_iter().map(|file| (file.clone(), dir.file_state(&file))).collect();
+        behavior::update(kind, item);
+        item.record_states(dir);
     }
 }
 
@@ -95,6 +95,6 @@ fn mark_undecided(kind: Kind, items: &mut [Item]) {
             file: format!("{unread}.json"),
             problem: "it may describe this file, so the state of this file is unknown".to_owned(),
         };
-        item.behavior = behavior::of(kind, item.kind, &item.name, &item.state, &item.notes, item.members);
+        behavior::update(kind, item);
     }
 }

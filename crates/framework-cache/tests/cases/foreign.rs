@@ -84,7 +84,7 @@ fn why(report: &ViewReport) -> &LeftReason {
     &report.left[0].reason
 }
 
-fn a_valid_foreign_kernel_stays_whatever_is_built() {
+fn a_valid_foreign_kernel_stays_in_every_build() {
     for chip in Chip::ALL {
         let place = Place::on(chip);
         let before = kernels(&place.dir());
@@ -540,7 +540,7 @@ fn nothing_is_created_without_placed_or_own_kernels() {
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![
-        a_valid_foreign_kernel_stays_whatever_is_built,
+        a_valid_foreign_kernel_stays_in_every_build,
         kernels_replaced_on_request_are_restored_exactly,
         undone_kernels_are_no_longer_own,
         damaged_kernels_are_replaced_by_a_kernel_for_the_chip_and_kept,

@@ -63,7 +63,7 @@ fn a_displaced_description_is_restored_beside_its_object() {
 
 /// An undo, and its dry run, first restores the files that a killed build displaced.
 #[test]
-fn a_dry_run_reports_what_the_undo_of_a_killed_build_does() {
+fn a_dry_run_predicts_the_undo_of_a_killed_build() {
     let (other, own) = (Operation::OwnKernel(2), Operation::OwnKernel(1));
     for (suffix, what) in [("o", other), ("json", other), ("o", own)] {
         let scene = Scene::starting(Start::Foreign);
@@ -126,7 +126,7 @@ fn an_extended_kernel_that_a_process_has_open_is_replaced() {
     assert!(scene.has(&[&extended[..], b" \n"].concat()), "{report:?}");
 }
 
-/// What MindSpore added to a description stays where its damaged object cannot be quarantined.
+/// MindSpore's additions to a description stay if its damaged object cannot be quarantined.
 #[test]
 fn an_extended_description_is_not_removed() {
     let scene = Scene::new();

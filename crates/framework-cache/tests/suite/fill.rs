@@ -456,7 +456,7 @@ fn empty_ranks_are_filled_if_the_map_names_them() {
 }
 
 #[test]
-fn a_rank_that_was_not_scanned_is_not_taken_for_lost() {
+fn a_rank_that_was_not_scanned_does_not_count_as_missing() {
     let base = tempfile::tempdir().unwrap();
     let ranks = ranks(base.path(), 2);
     remove(base.path(), &ranks[1], 1);

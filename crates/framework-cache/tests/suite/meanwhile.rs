@@ -325,7 +325,7 @@ fn no_undo_of_a_repair_restores_an_object_beside_concurrent_writes() {
 
 /// One program replaces an own file, and another one writes a file of that name after the undo displaced it.
 #[test]
-fn an_undo_reports_what_stays_displaced() {
+fn an_undo_reports_files_that_stay_displaced() {
     let mut displaced = 0;
     for at in 0.. {
         let scene = Scene::starting(Start::Foreign);

@@ -139,7 +139,7 @@ impl Scene {
     }
 }
 
-/// How another program writes a file.
+/// The way in which another program writes a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Way {
     /// If the name is free.
