@@ -3,7 +3,8 @@
 //!
 //! A put writes one entry of an 8 KiB object, 1 KiB of description and 6 KiB of descriptor, under a missing key, into a
 //! store of that number of entries; then the entry is removed again, which does not count. All stores and the floor
-//! take turns. The floor hashes nothing, looks up nothing and checks no directory.
+//! take turns. The floor hashes nothing, looks up nothing and checks no directory. A second floor also hashes all bytes,
+//! as a put does, since an entry holds the digest of each member.
 //!
 //! Then the same for objects of 2 KiB to 4 MiB, in a store of few entries.
 //!
@@ -14,6 +15,7 @@
 mod common;
 
 use std::cell::Cell;
+use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,11 +76,11 @@ fn table(_: &mut Criterion) {
     let stores = sizes.map(|entries| store_of(&directory, entries));
     let bytes = kernel.whole();
     let fresh = Fresh::new();
-    let (floor, put) =
-        (|| floor(&directory, &fresh, &bytes, EACH), |store: &_| put(store, &fresh, &kernel, EACH));
+    let floor = |is_hashed| floor(&directory, &fresh, &bytes, EACH, is_hashed);
+    let put = |store: &_| put(store, &fresh, &kernel, EACH);
     let [few, more, many] = &stores;
-    let ways: [&mut dyn FnMut() -> Duration; 4] =
-        [&mut || floor(), &mut || put(few), &mut || put(more), &mut || put(many)];
+    let ways: [&mut dyn FnMut() -> Duration; 5] =
+        [&mut || floor(false), &mut || put(few), &mut || put(more), &mut || put(many), &mut || floor(true)];
     let turns = Turns::take(Duration::from_secs(8), ways);
     println!(
         "one put of {} bytes in {}; {} turns of {EACH}",
@@ -103,6 +105,10 @@ fn table(_: &mut Criterion) {
             turns.median(at),
         );
     }
+    let (hashed, [low, ratio, high]) = (turns.median(4), turns.ratio(1, 4));
+    println!("  hashed {hashed:>10.1?} {low:>7.2} {ratio:>5.2} {high:>5.2} for the smallest store");
+    let figure = Figure::new("store_put", "put, to the floor that hashes").entries(sizes[0] as usize);
+    figure.bytes(bytes.len()).times(turns.median(1), hashed).ratio([low, ratio, high]).note();
     calls(&directory, &kernel);
     println!("\none put by size, and by how many times the floor's");
     println!("{:>9} {:>10} {:>10} {:>17}", "bytes", "floor", "put", "ratio");
@@ -110,10 +116,17 @@ fn table(_: &mut Criterion) {
     budgets.settle();
 }
 
-/// The mean time of a write of `bytes` to a new file, synced and renamed.
-fn floor(directory: &TempDir, fresh: &Fresh, bytes: &[u8], each: u32) -> Duration {
+/// The mean time of a write of `bytes` to a new file, synced and renamed; with the time of their SHA-256 if `is_hashed`.
+fn floor(directory: &TempDir, fresh: &Fresh, bytes: &[u8], each: u32, is_hashed: bool) -> Duration {
     let paths: Vec<PathBuf> = (0..each).map(|_| directory.path().join(fresh.next().to_string())).collect();
-    let took = time(|| paths.iter().for_each(|path| publish(directory.path(), path, bytes).unwrap()));
+    let took = time(|| {
+        for path in &paths {
+            if is_hashed {
+                black_box(Digest::of(black_box(bytes)));
+            }
+            publish(directory.path(), path, bytes).unwrap();
+        }
+    });
     remove_all(&paths);
     took / each
 }
@@ -136,7 +149,7 @@ fn by_size(directory: &TempDir, object_bytes: usize) {
     let (bytes, each) = (kernel.whole(), ((1 << 20) / object_bytes).clamp(1, 32) as u32);
     let turns = Turns::take(
         Duration::from_secs(1),
-        [&mut || floor(directory, &fresh, &bytes, each), &mut || put(&store, &fresh, &kernel, each)],
+        [&mut || floor(directory, &fresh, &bytes, each, false), &mut || put(&store, &fresh, &kernel, each)],
     );
     let ratios @ [low, ratio, high] = turns.ratio(1, 0);
     let (ours, floor) = (turns.median(1), turns.median(0));

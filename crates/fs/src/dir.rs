@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::buffer::spare_capacity;
@@ -193,6 +194,19 @@ impl Dir {
         open_with(self.is_quiet, flags, open).map(File::from)
     }
 
+    /// Up to `limit` bytes from the start of `file`, which was opened as `name`.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn read_start(&self, file: &File, name: impl AsRef<OsStr>, limit: usize) -> io::Result<Vec<u8>> {
+        let limit = match self.watch.is_watched() {
+            true => self.watch.permit(FsOp::Read, &self.path.join(name.as_ref()), None, limit)?,
+            false => None,
+        }
+        .unwrap_or(limit);
+        start_of(file, limit)
+    }
+
     /// Opens the file called `name` for locking or changing it. If it is missing and `create` is given, creates it with
     /// that mode.
     ///
@@ -362,6 +376,14 @@ impl Dir {
     pub(crate) fn watch(&self) -> &Watch {
         &self.watch
     }
+}
+
+/// Up to `limit` bytes from the start of an open file.
+pub(crate) fn start_of(file: &File, limit: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; limit];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
 }
 
 /// Calls `open` with `flags`; if `is_quiet`, such that access times stay unchanged, unless only the file's owner may do

@@ -18,7 +18,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::call::{FsOp, Watch, Watcher};
 use crate::clock::{Clock, unix};
-use crate::dir::{Dir, open_with};
+use crate::dir::{Dir, open_with, start_of};
 use crate::lock::{FileLock, TryLock};
 use crate::state::{FileId, FileStat};
 use crate::temp::TempFile;
@@ -188,10 +188,7 @@ impl RootedFs {
     /// Up to `limit` bytes from the start of an open file.
     pub fn read_start(&self, file: &File, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
         let limit = self.watch.permit(FsOp::Read, path, None, limit)?.unwrap_or(limit);
-        let mut bytes = vec![0; limit];
-        let read = file.read_at(&mut bytes, 0)?;
-        bytes.truncate(read);
-        Ok(bytes)
+        start_of(file, limit)
     }
 
     /// Writes at the position of an open file.

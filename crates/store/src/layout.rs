@@ -1,5 +1,7 @@
 //! The names of a store's directories and files.
 
+use std::fmt::Write;
+
 use opkeep_digest::Digest;
 
 /// The directory of the format's version, in the root.
@@ -49,7 +51,10 @@ pub(crate) fn creator(name: &str, prefixes: &[&str]) -> Option<u32> {
 
 /// Returns the name of the file of the entry for `key`.
 pub(crate) fn entry_name(key: &Digest) -> String {
-    format!("{key}.kern")
+    let mut name = String::with_capacity(2 * Digest::LEN + ".kern".len());
+    // Writing to a string does not fail.
+    let _ = write!(name, "{key}.kern");
+    name
 }
 
 /// Returns the key in the name of an entry's file.

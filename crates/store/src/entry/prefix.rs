@@ -1,15 +1,12 @@
 //! The prefix of an entry: fixed fields and the member table, with a digest.
 
-use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 
 use super::cursor::Cursor;
 use crate::corruption::Corruption;
-use opkeep_fs::RootedFs;
 
 pub(crate) const MAGIC: &[u8; 8] = b"OPKKERN\0";
 const FORMAT: u32 = 2;
@@ -100,19 +97,18 @@ impl Prefix {
         })
     }
 
-    /// Reads only the prefix of an open file of `file_bytes` bytes. The members are not checked.
+    /// Reads only the prefix of a file of `file_bytes` bytes, of which `read_start` reads up to a number of bytes. The
+    /// members are not checked.
     pub(crate) fn read(
-        fs: &RootedFs,
-        file: &File,
-        path: &Path,
+        read_start: impl Fn(usize) -> io::Result<Vec<u8>>,
         file_bytes: u64,
         key: &Digest,
     ) -> io::Result<Result<Self, Corruption>> {
         let at_most = |bytes: usize| usize::try_from(file_bytes).unwrap_or(usize::MAX).min(bytes);
-        let mut start = fs.read_start(file, path, at_most(USUAL))?;
+        let mut start = read_start(at_most(USUAL))?;
         let longer = |prefix: &usize| (USUAL + 1..=LONGEST).contains(prefix);
         if let Some(prefix) = announced(&mut Cursor::new(&start)).ok().filter(longer) {
-            start = fs.read_start(file, path, at_most(prefix))?;
+            start = read_start(at_most(prefix))?;
         }
         Ok(Self::decode(&mut Cursor::new(&start), file_bytes, Some(key)))
     }
@@ -134,7 +130,9 @@ fn announced(cursor: &mut Cursor<'_>) -> Result<usize, Corruption> {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "these tests write entries")]
 mod tests {
-    use std::fs;
+    use std::fs::{self, File};
+
+    use opkeep_fs::RootedFs;
 
     use super::*;
     use crate::EntryBuilder;
@@ -147,7 +145,8 @@ mod tests {
         let path = directory.path().join("entry");
         fs::write(&path, bytes).unwrap();
         let file = File::open(&path).unwrap();
-        Prefix::read(&RootedFs::default(), &file, &path, bytes.len() as u64, key).unwrap()
+        let read_start = |limit| RootedFs::default().read_start(&file, &path, limit);
+        Prefix::read(read_start, bytes.len() as u64, key).unwrap()
     }
 
     #[test]

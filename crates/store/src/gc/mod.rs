@@ -241,7 +241,7 @@ impl TargetStore {
             // Computed from the remaining usage: it may be within the limit already, but not down to the goal.
             let gained = before.without(&removed).total().bytes;
             let bytes = gained.saturating_sub(bounds.keep.bytes).min(excess.bytes);
-            eviction.reach(EvictionGoal { bytes, entries: excess.entries }, candidates);
+            eviction.reach(EvictionGoal { bytes, entries: excess.entries }, &candidates);
             removed.entries = eviction.evicted;
         }
         let after = before.without(&removed);

@@ -11,6 +11,7 @@ use opkeep_digest::Digest;
 use super::{Store, directories};
 use crate::corruption::Corruption;
 use crate::entry::{Entry, EntryBuilder, MAX_ENTRY_BYTES};
+use crate::layout::entry_name;
 use crate::lock::{self, KeyLock, LockOutcome, LockWaiter, TryLockOutcome, WaitOptions};
 use crate::marker::Level;
 use crate::outcome::{DamagedEntry, Found, Lookup, Miss, Overwrite, PutOutcome};
@@ -228,15 +229,15 @@ impl TargetStore {
                 Err(miss) => is_there = !matches!(miss, Miss::Absent),
             }
         }
-        let path = self.path(key);
-        let trouble = |source| StoreError::Io { action: "write", path: path.clone(), source };
+        let trouble = |source| StoreError::Io { action: "write", path: self.path(key), source };
         // The write uses the directory that was checked, even if its path names another one by then.
         let dir = self.shard_dir(key.as_bytes()[0]);
         let shard = self.store.directory(&dir, true)?;
         let shard = shard.ok_or_else(|| trouble(io::ErrorKind::NotFound.into()))?;
-        let file = entry.encode(key).ok_or_else(|| entry.too_large())?;
-        let (fs, temps, name) = (self.store.fs(), self.own_dir("tmp")?, format!("{key}.kern"));
+        let (fs, name) = (self.store.fs(), entry_name(key));
         let before = is_there.then(|| shard.look(&name).ok()).flatten();
+        let file = entry.encode(key).ok_or_else(|| entry.too_large())?;
+        let temps = self.own_dir("tmp")?;
         // Processes of the group record the last use, for which they need write access.
         let mode = if self.store.trust().is_shared() { 0o664 } else { 0o644 };
         files::publish(temps, &shard, &name, &file, mode).map_err(trouble)?;
