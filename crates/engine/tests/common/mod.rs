@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use opkeep::{BuildReport, CacheMode, Config, Engine, Event, Request};
 use opkeep_artifact::Artifact;
@@ -51,6 +51,18 @@ impl Bench {
     }
 }
 
+/// Waits for a condition of another thread that signals nothing.
+pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < LIMIT, "it did not happen");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// How long a test waits for another thread: far longer than on any busy machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
 /// Counts events of one thread, for another that waits for a number of them.
 #[derive(Default)]
 pub(crate) struct Gate {
@@ -66,9 +78,8 @@ impl Gate {
 
     /// Waits until so many events have happened.
     pub(crate) fn wait_for(&self, count: usize) {
-        let limit = Duration::from_secs(120);
         let found = self.count.lock().unwrap();
-        let (found, timeout) = self.changed.wait_timeout_while(found, limit, |found| *found < count).unwrap();
+        let (found, timeout) = self.changed.wait_timeout_while(found, LIMIT, |found| *found < count).unwrap();
         assert!(!timeout.timed_out(), "{found} of {count} events happened");
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::{Bench, Gate, build, failure, request};
+use crate::common::{Bench, Gate, build, eventually, failure, request};
 use opkeep::{CacheMode, Event, Outcome};
 use opkeep_backend::BackendError;
 use opkeep_fs::CancelToken;
@@ -93,9 +93,7 @@ fn cancel_ends_a_wait() {
     let cancel = CancelToken::new();
     std::thread::scope(|scope| {
         scope.spawn(|| build(&bench.engine(&slow), &requests));
-        while slow.compiles() == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        eventually(|| slow.compiles() > 0);
         let waiter = gate.waiting(bench.engine(&slow)).with_cancel(cancel.clone());
         let requests = &requests;
         let waiter = scope.spawn(move || waiter.build(requests).unwrap());
@@ -135,9 +133,7 @@ fn after_a_failure(
         let holder = limited(holders_limit);
         let requests = &requests;
         scope.spawn(move || holder.build(requests).unwrap());
-        while backend.compiles() == 0 {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        eventually(|| backend.compiles() > 0);
         gate.waiting(limited(waiters_limit)).build(requests).unwrap().kernels[0].outcome
     });
     (outcome, backend.compiles())
@@ -193,9 +189,7 @@ fn forcing_builds_that_overlap_compile_once() {
     };
     let late = std::thread::scope(|scope| {
         scope.spawn(|| build(&force(), &requests));
-        while backend.compiles() < 4 + 3 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        eventually(|| backend.compiles() >= 4 + 3);
         let late = force().with_observer(move |event| {
             if let Event::Planned { .. } = event {
                 late_has_begun.signal();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use crate::common::{Bench, build, failure, files, outcomes, request};
+use crate::common::{Bench, build, eventually, failure, files, outcomes, request};
 use opkeep::{BuildError, CacheMode, Config, Engine, KernelError, Outcome, Request, ViewConfig};
 use opkeep_backend::BackendError;
 use opkeep_descriptor::{Arg, Attr, AttrValue, Key, Tensor};
@@ -211,18 +211,14 @@ fn cancel_ends_every_wait() {
     let cancel = CancelToken::new();
     let seen = cancel.clone();
     let backend = Arc::new(NullBackend::new(move |_, _| {
-        while !seen.is_cancelled() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        eventually(|| seen.is_cancelled());
         Err(BackendError::Cancelled)
     }));
     let engine = alone(&bench, &backend).with_cancel(cancel.clone());
     let request = request("Square", &[3]);
     let answers = std::thread::scope(|scope| {
         let asking = scope.spawn(|| at_once(3, || engine.get_or_build(&request)));
-        while backend.compiles() == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        eventually(|| backend.compiles() > 0);
         cancel.cancel();
         asking.join().unwrap()
     });
