@@ -204,7 +204,7 @@ fn an_interrupted_rebuild_keeps_valid_kernels() {
     place.run(&["build", SQUARE]).ended_with(0);
     let json = place.path("rank_0/kernel_meta/square_12484080525657478220_2.json");
     let slow = place.compiler("cc-slow", "exec sleep 60");
-    let build = ["build", SQUARE, "--cache-mode", "force", "--deadline", "0.5"];
+    let build = ["build", SQUARE, "--cache-mode", "force", "--deadline", "3"];
     let other = place.run_with(&build, &[("CC", slow.to_str().unwrap())]).ended_with(1);
     // Another compiler, so another kernel: the old one is removed.
     assert!(other.stdout.contains("deadline") && !json.exists(), "{other:?}");
