@@ -7,8 +7,12 @@
 //! ones, differences are printed but do not fail.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread::available_parallelism;
 
 use serde_json::{Value, json};
 
@@ -81,11 +85,22 @@ fn count(valgrind: String) -> Result<Figures, String> {
     let program = build()?;
     let program_text = program.to_string_lossy();
     let names = trimmed(&disk::output(&program_text, &["--names"], None)?);
-    let mut instructions = BTreeMap::new();
-    for name in names.lines() {
-        instructions.extend(count_one(&program, name)?);
-    }
+    let counted = at_once(names.lines().collect(), |name| count_one(&program, name));
+    let instructions = counted.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
     Ok(Figures { valgrind, rustc, tolerance: TOLERANCE, instructions })
+}
+
+/// The results of `run` for each name, in any order, as many at once as there are cores.
+fn at_once<T: Send>(names: Vec<&str>, run: impl Fn(&str) -> T + Sync) -> Vec<T> {
+    let waiting = Mutex::new(names.into_iter());
+    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || std::iter::from_fn(&next).map(&run).collect::<Vec<T>>();
+    std::thread::scope(|scope| {
+        let cores = available_parallelism().map_or(1, NonZeroUsize::get);
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.flat_map(|done| done.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
 }
 
 /// Builds the program of the workloads, optimised as frameworks build the crates.
@@ -251,6 +266,15 @@ mod tests {
             tolerance: 2.0,
             instructions: [("hit".to_owned(), hit), ("key".to_owned(), 500)].into(),
         }
+    }
+
+    #[test]
+    fn each_name_is_run_once() {
+        let names: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+        let mut found: Vec<u32> =
+            at_once(names.iter().map(String::as_str).collect(), |name| name.parse().unwrap());
+        found.sort_unstable();
+        assert_eq!(found, (0..100).collect::<Vec<u32>>());
     }
 
     #[test]
