@@ -14,6 +14,7 @@
 //! * [`corpus`]: files that may not be redistributed. [`Counting`], [`most_bytes`] and [`allocations`]: the memory that
 //!   code uses.
 //! * [`remote`]: a remote tier in memory that can be slow, wrong, full or gone.
+//! * [`run_apart`], [`run_waiting`]: trials in processes of their own, and trials that mostly wait.
 //! * [`mutation_seeds`], [`is_turn`]: which parts of the longest tests a run takes.
 //! * [`interleave`](mod@interleave): runs threads one at a time, and switches between them at calls to the disk in a
 //!   given order.
@@ -39,6 +40,7 @@ pub mod patch;
 pub mod remote;
 pub mod terminal;
 pub mod toolkit;
+mod trials;
 mod turns;
 
 pub use changes::at_each_change;
@@ -51,6 +53,7 @@ pub use dir_snapshot::DirSnapshot;
 pub use ffi::{Counting, Means, allocations, in_forked_child, most_bytes, without_means};
 pub use interleave::{Body, interleave};
 pub use null::NullBackend;
+pub use trials::{run_apart, run_waiting};
 pub use turns::{MUTATION_SEEDS, is_turn, mutation_seeds};
 
 use opkeep_descriptor::{BuildSpec, Descriptor, Envelope, Job};

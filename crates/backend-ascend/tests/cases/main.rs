@@ -15,9 +15,7 @@ fn main() -> ExitCode {
     if drivers::plays_the_killed_one() {
         return ExitCode::SUCCESS;
     }
-    let mut arguments = Arguments::from_args();
     // Half of the time they wait for deadlines.
-    arguments.test_threads.get_or_insert(4);
     let trials = [conformance::trials(), device::trials(), drivers::trials(), networks::trials()];
-    libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit_code()
+    opkeep_testkit::run_waiting(Arguments::from_args(), trials.into_iter().flatten().collect()).exit_code()
 }

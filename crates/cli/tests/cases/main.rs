@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         import::trials(),
         mutated,
     ];
-    let conclusion = libtest_mimic::run(&arguments, modules.into_iter().flatten().collect());
+    let conclusion = opkeep_testkit::run_waiting(arguments, modules.into_iter().flatten().collect());
     laboratory.show();
     conclusion.exit_code()
 }

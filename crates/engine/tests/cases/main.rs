@@ -1,4 +1,4 @@
-//! Tests that run one after the other: some count the memory of all threads, one runs cargo.
+//! Tests that run in processes of their own: some count the memory of all threads, one runs cargo.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
 #![expect(clippy::disallowed_methods, reason = "tests, and an example")]
@@ -28,7 +28,5 @@ fn main() {
     let trials = modules
         .into_iter()
         .flat_map(|(module, trials)| trials.into_iter().map(move |trial| trial.with_kind(module)));
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(Some(1));
-    libtest_mimic::run(&arguments, trials.collect()).exit();
+    opkeep_testkit::run_apart(Arguments::from_args(), trials.collect()).exit();
 }

@@ -1,5 +1,5 @@
-//! Caches that several processes use. The program runs itself as the other processes, and its trials run one after the
-//! other: between fork and exec a child has all files of this process open, and open files are left alone.
+//! Caches that several processes use. The program runs itself as the other processes, and each trial in a process of
+//! its own: between fork and exec a child has all files of its parent open, and open files are left alone.
 
 #![expect(clippy::disallowed_methods, reason = "tests make and damage caches by hand, and run themselves")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
@@ -50,9 +50,7 @@ fn main() {
     let trials = modules
         .into_iter()
         .flat_map(|(module, trials)| trials().into_iter().map(move |trial| trial.with_kind(module)));
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(Some(1));
-    libtest_mimic::run(&arguments, trials.collect()).exit();
+    opkeep_testkit::run_apart(Arguments::from_args(), trials.collect()).exit();
 }
 
 /// Runs this program as another process of a module.
