@@ -53,7 +53,7 @@ fn all_waiters_of_a_stopped_holder_continue_after_the_deadline() {
     let holder = Build::start(&place, 0, &cc, &["--deadline", "60"]);
     cc.await_begun(jobs);
     holder.send(Signal::STOP);
-    let others = (1..4).map(|rank| Build::start(&place, rank, &cc, &["--deadline", "1"])).collect();
+    let others = (1..4).map(|rank| Build::start(&place, rank, &cc, &["--deadline", "3"])).collect();
     Crowd(others).end_well();
     assert_eq!(place.entries().len(), jobs + 2);
     // Its compilers may be stopped with it, and end with it.
@@ -93,7 +93,7 @@ fn a_waiting_rank_is_not_taken_for_dead() {
     let place = Place::new();
     network(&place, 12);
     let cc = LoggingCompiler::new(&place, "sleep 0.8");
-    for ran in Crowd::start(&place, 4, &cc, &["--deadline", "1.5"]).end_well() {
+    for ran in Crowd::start(&place, 4, &cc, &["--deadline", "3"]).end_well() {
         assert_eq!(ran.json()["warnings"].as_array().unwrap().len(), 0, "{ran:?}");
     }
     assert_eq!(cc.compiles(), (12, 12));
