@@ -1,6 +1,7 @@
 //! Restores quarantined files.
 
 mod find;
+mod location;
 mod manifest;
 mod report;
 mod restorer;

@@ -12,6 +12,7 @@ use crate::quarantine::locked_cache::LockedCache;
 use crate::quarantine::locks::Locks;
 use crate::quarantine::mover::{lock_message, move_judged};
 use crate::quarantine::partners::{is_object, is_pair, partners};
+use crate::restore::location::{Location, locate};
 use crate::restore::report::{RestoreOptions, RestoreReport, UnrestoredFile};
 use opkeep_fs::Dir;
 use opkeep_kernel_meta::displace::{Displaced, digest_of, displace, displaced, fits, is_needless, settle};
@@ -32,17 +33,6 @@ pub(super) struct Restorer<'a> {
     /// The number of files moved so far.
     pub(super) moved: u64,
     pub(super) report: RestoreReport,
-}
-
-/// The location of a file.
-enum Location {
-    InQuarantine,
-    /// In its place: it was restored already, or never moved.
-    InPlace,
-    /// Neither in quarantine nor in its place, where another file is.
-    OtherInPlace,
-    /// The file cannot be restored, with the reason.
-    Unrestorable(String),
 }
 
 /// Settles those of the `known` files that an earlier, killed call displaced.
@@ -497,18 +487,4 @@ fn lock_names(entries: &[&Entry]) -> Vec<String> {
     let names: BTreeSet<String> =
         entries.iter().filter_map(stem).map(|stem| format!("{stem}.lock")).collect();
     names.into_iter().collect()
-}
-
-fn locate(entry: &Entry, from: Option<&Dir>, to: &Dir) -> Location {
-    match (from.and_then(|from| from.file_state(&entry.file)), to.file_state(&entry.file)) {
-        (Some(found), _) if entry.is(&found) => Location::InQuarantine,
-        (Some(_), _) => Location::Unrestorable("it was changed since it was quarantined".to_owned()),
-        (None, Some(found)) if entry.is(&found) => Location::InPlace,
-        (None, Some(_)) if matches!(entry.role, Role::Replaced { .. }) => Location::OtherInPlace,
-        // Another program wrote it again, before it was quarantined or since.
-        (None, Some(_)) if from.is_none_or(|from| !from.may_exist(&entry.file)) => Location::OtherInPlace,
-        (None, _) => Location::Unrestorable(
-            "it is missing in quarantine and in the cache: another program removed it".to_owned(),
-        ),
-    }
 }
