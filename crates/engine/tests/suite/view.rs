@@ -10,6 +10,7 @@ use opkeep_cann_meta::KernelMeta;
 use opkeep_digest::Digest;
 use opkeep_framework_cache::FrameworkFiles;
 use opkeep_testkit::NullBackend;
+use opkeep_testkit::elf::host_object;
 
 /// Builds `requests` for a rank.
 fn build(
@@ -204,6 +205,35 @@ fn without_a_judge_no_outdated_kernel_stays_because_a_framework_extended_it() {
         .collect();
     kept.sort_by_key(|json| *json != extended[0]);
     assert_eq!(kept, extended);
+}
+
+/// After an error of the view, no more kernels are written; the outdated ones under their names are still removed.
+#[test]
+fn after_an_error_of_the_view_no_outdated_kernel_of_a_later_batch_stays() {
+    let bench = Bench::new();
+    let requests = [named("Square", 3, "square_1_0"), named("Relu", 3, "relu_1_0")];
+    // Each kernel is a batch of its own.
+    let backend = Arc::new(NullBackend::new(|request, mut artifact| {
+        let version = Digest::of(&artifact.object).to_string();
+        let object = host_object(&[&request.name.symbol()], &version.repeat((17 << 20) / version.len()));
+        let mut meta = KernelMeta::parse(&artifact.metadata).unwrap();
+        meta.sha256 = Some(Digest::of(&object).to_string());
+        (artifact.object, artifact.metadata) = (object, meta.to_json().into_bytes());
+        Ok(artifact)
+    }));
+    let (_, placed) = build(&bench, &backend, "0", &requests);
+    assert_eq!(names(&placed).len(), 6);
+    // The manifest cannot be written.
+    let manifest = placed.directory.join(".opkeep-manifest");
+    std::fs::remove_file(&manifest).unwrap();
+    std::fs::create_dir(&manifest).unwrap();
+    backend.upgrade("2");
+    let view = ViewConfig::rank(bench.dir.path().join("view"), "0".to_owned());
+    let engine = bench.engine(&backend).with_config(|config| config.view = Some(view));
+    let report = engine.build(&requests).unwrap();
+    assert!(report.view.as_ref().unwrap().is_err(), "{:?}", report.view);
+    let found = names(&placed);
+    assert!(found.iter().all(|name| name.ends_with(".info")), "{found:?}");
 }
 
 #[test]

@@ -82,6 +82,9 @@ fn no_outdated_kernel_of_ours_stays_under_its_name() {
         assert_kept(scene, &scene.precious, when);
         assert_eq!(!report.left.is_empty(), version > 0 && scene.is_taken(), "{when}: {report:?}");
         assert!(scene.is_taken() || scene.is_current(version), "{when}: {report:?}");
+        if version == 0 && !scene.is_taken() && !when.contains("DamagedObject") {
+            assert_eq!(report.removed, 1, "{when}: {report:?}");
+        }
         1
     });
     assert!(scenes > 60, "{scenes}");
