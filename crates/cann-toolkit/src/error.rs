@@ -117,7 +117,7 @@ pub enum PathOrigin {
 impl fmt::Display for PathOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Caller => f.write_str("as asked for"),
+            Self::Caller => f.write_str("the caller"),
             Self::Variable(name) => f.write_str(name),
             Self::UsualPath => f.write_str("a usual place"),
         }

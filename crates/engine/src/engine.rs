@@ -55,9 +55,10 @@ impl Engine {
         Self { state: Arc::new(EngineState::new(setup)), cancel: self.cancel }
     }
 
-    /// Returns a handle on the same engine. When `cancel` is cancelled, calls through this handle end: running
-    /// compilers are killed, finished kernels are kept, and the rest is [cancelled](crate::Outcome::Cancelled). The
-    /// engine itself and its other handles stay usable.
+    /// Returns a handle on the same engine. When `cancel` is cancelled, calls through this handle compile nothing more:
+    /// running compilers are killed, finished kernels are kept, and the rest is
+    /// [cancelled](crate::Outcome::Cancelled). Kernels that are stored already may still be returned. The engine itself
+    /// and its other handles stay usable.
     #[must_use]
     pub fn with_cancel(&self, cancel: CancelToken) -> Self {
         Self { state: Arc::clone(&self.state), cancel }

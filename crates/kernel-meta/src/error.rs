@@ -135,7 +135,9 @@ pub enum ViewError {
         cause: Option<Box<ViewError>>,
     },
     /// Another operation on a file failed.
-    #[error("cannot {action} `{path}`: {source}; move away what is there, or choose another base")]
+    #[error(
+        "cannot {action} `{path}`: {source}; choose another base directory, unless this can be mended there"
+    )]
     Io {
         /// The operation, such as `replace`.
         action: &'static str,

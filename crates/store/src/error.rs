@@ -74,7 +74,7 @@ pub enum StoreError {
     },
     /// The store does not exist, and the access mode does not allow to create it.
     #[error(
-        "there is no store at `{path}`; open it with access to create one, or choose the directory of an existing store"
+        "there is no store at `{path}`, and this mode creates none; choose the directory of an existing store"
     )]
     NoStore {
         /// The root.

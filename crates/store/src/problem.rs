@@ -56,9 +56,9 @@ impl ProblemKind {
             Self::Misplaced => "misplaced",
             Self::Changing => "changing",
             Self::Untrusted(_) => "untrusted",
-            Self::Io(_) => "trouble",
-            Self::WrongFileType { .. } => "in-the-way",
-            Self::CorruptCounters => "torn",
+            Self::Io(_) => "unreadable",
+            Self::WrongFileType { .. } => "wrong file type",
+            Self::CorruptCounters => "corrupt counters",
         }
     }
 
@@ -138,12 +138,12 @@ impl OtherFileKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Temporary => "being written",
-            Self::StaleTemporary => "left by the dead",
+            Self::StaleTemporary => "stale temporary file",
             Self::Lock => "lock",
-            Self::StaleLock => "old lock",
-            Self::Quarantined => "set aside",
+            Self::StaleLock => "stale lock",
+            Self::Quarantined => "quarantined",
             Self::ForeignFile => "foreign file",
-            Self::ForeignDirectory => "foreign folder",
+            Self::ForeignDirectory => "foreign directory",
             Self::Link => "link",
             Self::Special => "special file",
         }

@@ -132,7 +132,7 @@ impl AscendBackend {
         Inputs::declared(&self.inputs, &|path| files.digest(path)).map_err(|(path, error)| {
             BackendError::Toolchain {
                 problem: format!(
-                    "`{}`, which is declared as its input, cannot be read: {error}",
+                    "`{}`, which is declared as an input of the toolchain, cannot be read: {error}",
                     path.display()
                 ),
                 help: "name files, or directories of files, that are there".to_owned(),

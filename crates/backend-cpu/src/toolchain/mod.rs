@@ -401,7 +401,10 @@ fn parts(declared: Vec<Declared>, is_wrapped: bool) -> Vec<(String, Digest)> {
 
 fn undeclarable(path: &Path, error: InputsError) -> BackendError {
     BackendError::Toolchain {
-        problem: format!("`{}`, which is declared as its input, cannot be read: {error}", path.display()),
+        problem: format!(
+            "`{}`, which is declared as an input of the toolchain, cannot be read: {error}",
+            path.display()
+        ),
         help: "name files, or directories of files, that are there".to_owned(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use opkeep::{CacheStatus, Explanation, NearestEntry};
 use opkeep_descriptor::{BuildSpec, Change, Diff, ResolvedSpec};
 use opkeep_digest::PartChange;
@@ -123,7 +124,10 @@ fn compare(args: &Args, other: &Path, output: &Output) -> anyhow::Result<ExitSta
     let [input] = args.inputs.as_slice() else {
         anyhow::bail!("--against takes one input, found {}", counted(args.inputs.len(), "input"));
     };
-    let (old, new) = (input::read_descriptor(other)?, input::read_descriptor(input)?);
+    let read = |path: &Path| {
+        input::read_descriptor(path).context("--against compares two descriptors (.info)")
+    };
+    let (old, new) = (read(other)?, read(input)?);
     let job = Diff::of_jobs(&old.job, &new.job);
     let spec = Diff::of_specs(&as_stated(&old.spec), &as_stated(&new.spec));
     let mut text = if job.is_empty() { Text::of("the jobs are the same") } else { Text::default() };

@@ -17,7 +17,7 @@ pub(crate) struct CompileArgs {
     target: Option<String>,
     /// The number of compilers that run at once, and of threads when a model runs [default: one per processor]. All builds
     /// of a user share these: one per processor, or as many as the largest --jobs
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = job_count)]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// Start no further compile after a kernel failed; compiles in progress finish
     #[arg(long)]
@@ -106,4 +106,8 @@ fn dim(text: &str) -> Result<(String, i64), String> {
     text.rsplit_once('=')
         .and_then(|(name, value)| Some((name.to_owned(), size(value)?)))
         .ok_or_else(|| "expected NAME=SIZE, such as batch=1".to_owned())
+}
+
+fn job_count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a number of compilers, 1 or more".to_owned())
 }

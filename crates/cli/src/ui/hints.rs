@@ -37,6 +37,8 @@ pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
 
 const OTHER_STORE: &str = "--op_compiler_cache_dir DIR or OPKEEP_CACHE_DIR chooses another store";
 
+const CREATES_STORE: &str = "a build with --op_compiler_cache_mode enable creates a store";
+
 fn of_store(error: &StoreError) -> Option<String> {
     match error {
         StoreError::Untrusted { owner: Some(owner), .. } => {
@@ -46,15 +48,14 @@ fn of_store(error: &StoreError) -> Option<String> {
         | StoreError::Foreign { .. }
         | StoreError::Untrusted { .. }
         | StoreError::InKernelCache { .. } => Some(OTHER_STORE.to_owned()),
+        StoreError::NoStore { .. } => Some(format!("{CREATES_STORE}; {OTHER_STORE}")),
         _ => None,
     }
 }
 
 fn of_build(error: &BuildError) -> Option<String> {
     match error {
-        BuildError::Cache(CacheError::NoStore { .. }) => {
-            Some("--op_compiler_cache_dir DIR or OPKEEP_CACHE_DIR chooses a store".to_owned())
-        }
+        BuildError::Cache(CacheError::NoStore { .. }) => Some(format!("{CREATES_STORE}; {OTHER_STORE}")),
         BuildError::Backend(error) => of_backend(error),
         BuildError::ViewInStore { .. } => {
             let view = "--kernel-meta DIR or MS_COMPILER_CACHE_PATH chooses another directory for kernels";

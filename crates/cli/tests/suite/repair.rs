@@ -136,7 +136,7 @@ fn damaged_and_poisoned_entries_are_named_quarantined_and_built_again() {
     assert!(!entries[0].exists() && !entries[1].exists());
     let ran = place.run(&["verify"]).ended_with(0);
     assert!(
-        ran.stdout.contains("2 kernels checked: 2 valid") && ran.stdout.contains("4 set aside"),
+        ran.stdout.contains("2 kernels checked: 2 valid") && ran.stdout.contains("4 quarantined"),
         "{ran:?}"
     );
 
@@ -194,12 +194,12 @@ fn foreign_files_in_a_store_stay_and_are_reported_with_help() {
     std::fs::write(place.path(&format!("cache/v1/{}/stats", target())), "torn").unwrap();
 
     let ran = place.run(&["verify"]).ended_with(1);
-    for said in ["chmod o-w", "a directory is where a file", "1 left by the dead, 1 foreign file", "torn "] {
+    for said in ["chmod o-w", "a directory is where a file", "1 stale temporary file, 1 foreign file", "corrupt counters "] {
         assert!(ran.stdout.contains(said), "{said}: {ran:?}");
     }
     let ran = place.run(&["repair"]).ended_with(1);
     for said in
-        ["deleted, left by the dead", "reset: ", "chmod o-w", "move it away", "problems are left: 2\n"]
+        ["deleted, stale temporary file", "reset: ", "chmod o-w", "move it away", "problems are left: 2\n"]
     {
         assert!(ran.stdout.contains(said), "{said}: {ran:?}");
     }
@@ -265,7 +265,7 @@ fn help_names_the_store_and_is_printed_where_it_applies() {
     }
     place.run(&["repair", &format!("{root}/v1")]).ended_with(0);
     let ran = place.run(&["verify", &format!("{root}/v1")]).ended_with(0);
-    assert!(ran.stdout.contains("2 set aside") && !ran.stdout.contains("opkeep repair"), "{ran:?}");
+    assert!(ran.stdout.contains("2 quarantined") && !ran.stdout.contains("opkeep repair"), "{ran:?}");
 }
 
 /// Other processes compile all kernels again and again.

@@ -50,7 +50,7 @@ pub(crate) fn agree(
     for other in others {
         if let Some(difference) = difference(kernel, first, other)? {
             return Err(format!(
-                "`{}` and `{}` are not the same kernel: {difference}; quarantine the wrong one, or let the ranks \
+                "`{}` and `{}` are not the same kernel: {difference}; move the wrong one away, or let the ranks \
                  compile it",
                 first.path(),
                 other.path()

@@ -180,7 +180,7 @@ impl Inputs {
         if !Found::at(path).is_file() {
             return match Fs::new().exists(path) {
                 true => Err(InputsError::NotAFile(path.to_owned())),
-                false => Err(failed(io::ErrorKind::NotFound.into())),
+                false => Err(failed(rustix::io::Errno::NOENT.into())),
             };
         }
         let digest = files(path).map_err(failed)?;

@@ -14,7 +14,10 @@ use crate::ui::text::{Text, counted};
 
 pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if args.paths.is_empty() {
-        bail!("--undo needs a cache, a directory above one, or the directory of one run");
+        bail!(
+            "--undo needs a framework's cache, a directory above one, or the directory of one run; what `repair` \
+             quarantined in a store is not restored: a build compiles it again"
+        );
     }
     let mut runs: Vec<QuarantineRun> = Vec::new();
     for path in &args.paths {

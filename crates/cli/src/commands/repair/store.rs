@@ -90,7 +90,7 @@ fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
     }
     if let Some((before, now)) = &report.counted {
         let before = before.as_ref().map_or("unknown".to_owned(), size_text);
-        text.line(format_args!("  size: {}; it was taken for {before}", size_text(now)));
+        text.line(format_args!("  size: {}; the size file said {before}, and is corrected", size_text(now)));
     }
     if report.busy {
         text.line("  another process evicts entries: it counts the size and deletes stale files");

@@ -302,8 +302,17 @@ const OTHER_CHIP: usize = 4;
 
 /// Returns a table with a line for each cache.
 fn table(scans: &[CacheScan]) -> Text {
-    let head =
-        ["cache", "kernels", "intact", "damaged", "other chip", "orphans", "in use", "unreadable", "foreign"];
+    let head = [
+        "cache",
+        "kernels",
+        "intact",
+        "damaged",
+        "other chip",
+        "orphans",
+        "in progress",
+        "unreadable",
+        "foreign",
+    ];
     // The column is shown only if a cache has such kernels, which is rare.
     let has_others = scans.iter().any(|scan| Counts::of(scan).other_chip > 0);
     let rows = scans.iter().map(|scan| {
