@@ -57,8 +57,8 @@ impl ProblemKind {
             Self::Changing => "changing",
             Self::Untrusted(_) => "untrusted",
             Self::Io(_) => "unreadable",
-            Self::WrongFileType { .. } => "wrong file type",
-            Self::CorruptCounters => "corrupt counters",
+            Self::WrongFileType { .. } => "wrong-file-type",
+            Self::CorruptCounters => "corrupt-counters",
         }
     }
 

@@ -124,9 +124,8 @@ fn compare(args: &Args, other: &Path, output: &Output) -> anyhow::Result<ExitSta
     let [input] = args.inputs.as_slice() else {
         anyhow::bail!("--against takes one input, found {}", counted(args.inputs.len(), "input"));
     };
-    let read = |path: &Path| {
-        input::read_descriptor(path).context("--against compares two descriptors (.info)")
-    };
+    let read =
+        |path: &Path| input::read_descriptor(path).context("--against compares two descriptors (.info)");
     let (old, new) = (read(other)?, read(input)?);
     let job = Diff::of_jobs(&old.job, &new.job);
     let spec = Diff::of_specs(&as_stated(&old.spec), &as_stated(&new.spec));

@@ -194,7 +194,12 @@ fn foreign_files_in_a_store_stay_and_are_reported_with_help() {
     std::fs::write(place.path(&format!("cache/v1/{}/stats", target())), "torn").unwrap();
 
     let ran = place.run(&["verify"]).ended_with(1);
-    for said in ["chmod o-w", "a directory is where a file", "1 stale temporary file, 1 foreign file", "corrupt counters "] {
+    for said in [
+        "chmod o-w",
+        "a directory is where a file",
+        "1 stale temporary file, 1 foreign file",
+        "corrupt-counters ",
+    ] {
         assert!(ran.stdout.contains(said), "{said}: {ran:?}");
     }
     let ran = place.run(&["repair"]).ended_with(1);

@@ -199,7 +199,7 @@ fn ranks_may_be_named_by_relative_paths() {
 fn wrong_usage_is_reported() {
     let place = caches();
     for (args, says) in [
-        (&["repair", "--undo"][..], "--undo needs a cache"),
+        (&["repair", "--undo"][..], "--undo needs a framework's cache"),
         (&["repair", "--fill"], "are for caches of frameworks"),
         (&["repair", "--undo", "--fill", "run"], "cannot be used with"),
         (&["repair", "--device-map", "0=0", "run"], "--fill"),

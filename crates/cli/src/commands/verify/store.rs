@@ -191,7 +191,7 @@ fn table(rows: Vec<Vec<String>>) -> Text {
 
 /// Returns the line for a problem.
 pub(crate) fn problem_line(problem: &StoreProblem) -> Text {
-    Text::of(format_args!("{:<10} {}", problem.kind.name(), problem_text(&problem.path, &problem.kind)))
+    Text::of(format_args!("{:<16} {}", problem.kind.name(), problem_text(&problem.path, &problem.kind)))
 }
 
 /// Returns the text of a problem, with its path unless the text contains the path.
