@@ -10,6 +10,7 @@ use opkeep_backend::{BackendError, CompileRequest, Context};
 use opkeep_cann_meta::{BlockDim, Flag, KernelMeta, Magic, Parameter};
 use opkeep_descriptor::{Arg, ResolvedSpec};
 use opkeep_digest::Digest;
+use opkeep_fs::Fs;
 use opkeep_process::{
     Domain, DomainError, Found, Inputs, Observer, ProcessBuilder, ProcessError, ProcessOutput, Sandbox,
 };
@@ -148,7 +149,9 @@ impl Compile<'_> {
         match self.observed(args, None) {
             Ok(_) if ended.status.success() => Ok(ended),
             // It took its own directory away, for instance: how it failed at first says more.
-            Err(CompileError::Failed(BackendError::Io { .. })) => Ok(succeeded(&run, ended)?),
+            Err(CompileError::Failed(BackendError::Io { .. })) if !ended.status.success() => {
+                Ok(succeeded(&run, ended)?)
+            }
             observed => observed,
         }
     }
@@ -169,6 +172,8 @@ impl Compile<'_> {
         let failed =
             |source| BackendError::Io { action: "observe programs in", path: work_dir.to_owned(), source };
         let observed = Observer::of_run(work_dir, |observer| {
+            // What an earlier run left is no result of this one.
+            let _ = Fs::new().remove(&work_dir.join("kernel.o"));
             self.prepared(args, Sandbox { domain, observer: Some(observer) }).wait_with_output()
         });
         let (ended, seen) = observed.map_err(failed)?;

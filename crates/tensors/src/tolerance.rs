@@ -3,7 +3,7 @@
 use crate::element::Element;
 
 /// The tolerances that a user gives. Bools must be equal whatever the tolerances are; NaN only equals NaN, and an infinity
-/// only itself. A tolerance is a finite number of 0 or more.
+/// only itself. A tolerance that is no finite number of 0 or more counts as 0.
 ///
 /// The rule for floats, unless an absolute tolerance is given, for an element with the reference r:
 ///
@@ -74,7 +74,8 @@ impl Allowed {
     /// Computes the tolerances for an output of `dtype` with these references. Rounding changes floats only: truth
     /// values must be equal, and whole numbers must be equal unless `atol` is given.
     pub(crate) fn new(tolerance: Tolerance, dtype: &str, references: impl Iterator<Item = Element>) -> Self {
-        let Tolerance { rtol, atol } = tolerance;
+        let usable = |given: f64| if given.is_finite() && given >= 0.0 { given } else { 0.0 };
+        let (rtol, atol) = (tolerance.rtol.map(usable), tolerance.atol.map(usable));
         let (rtol, atol) = match dtype {
             "bool" => (0.0, Some(0.0)),
             _ if dtype.contains("float") => (rtol.unwrap_or(RTOL), atol),

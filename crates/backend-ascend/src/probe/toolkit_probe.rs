@@ -257,7 +257,7 @@ impl Probe {
         }
         for seen in all {
             match (seen.error(), &seen.foreign) {
-                (Some(source), _) if is_short_of_resources(&source) && !seen.is_interrupted() => {
+                (Some(source), _) if is_short_of_resources(&source) => {
                     let path = self.runner.scratch.clone();
                     return Err(BackendError::Io { action: "observe programs in", path, source });
                 }

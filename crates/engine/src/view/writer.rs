@@ -261,6 +261,8 @@ impl<'a> ViewWriter<'a> {
                 progress.displaced.extend(report.displaced);
                 progress.risk = report.risk;
             }
+            // An outdated kernel that a framework may load is more than a kernel that is not written.
+            Err(error @ ViewError::Outdated { .. }) => progress.error = Some(error),
             Err(error) => {
                 progress.error.get_or_insert(error);
             }

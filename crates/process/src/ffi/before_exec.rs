@@ -55,7 +55,10 @@ pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
             })?;
         }
         match (&steps.observer, &filter) {
-            (Some(observer), Some(filter)) => send(observer, &notify::listen(filter)?),
+            (Some(observer), Some(filter)) => {
+                let (listener, wait) = notify::listen(filter)?;
+                send(observer, &listener, wait)
+            }
             (None, Some(filter)) => notify::set(filter, 0).map(drop),
             (_, None) => Ok(()),
         }
@@ -84,14 +87,14 @@ fn close_inherited() -> io::Result<()> {
     Ok(())
 }
 
-/// Sends a descriptor through a socket.
-fn send(socket: &OwnedFd, fd: &OwnedFd) -> io::Result<()> {
+/// Sends a listener's descriptor through a socket, and how its calls wait.
+fn send(socket: &OwnedFd, fd: &OwnedFd, wait: notify::Wait) -> io::Result<()> {
     let fds = [fd.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut buffer = SendAncillaryBuffer::new(&mut space);
     if !buffer.push(SendAncillaryMessage::ScmRights(&fds)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    sendmsg(socket, &[IoSlice::new(&[0])], &mut buffer, SendFlags::NOSIGNAL)?;
+    sendmsg(socket, &[IoSlice::new(&[wait as u8])], &mut buffer, SendFlags::NOSIGNAL)?;
     Ok(())
 }

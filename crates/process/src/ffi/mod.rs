@@ -10,4 +10,4 @@ mod notify;
 mod system_call;
 
 pub(crate) use before_exec::{BeforeExec, before_exec};
-pub(crate) use notify::{Call, Listener, Received, Waiting, can_listen};
+pub(crate) use notify::{Call, Listener, Received, Wait, Waiting, can_listen};

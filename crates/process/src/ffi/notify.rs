@@ -157,14 +157,16 @@ fn jump(test: u32, value: u32, then: u8, other: u8) -> libc::sock_filter {
 ///
 /// A signal ends a call that waits, and the program sees an error that no such call has without an observer. Since
 /// Linux 5.19 that can be limited to the time until the observer receives the call ([`Listener::receive`]).
-pub(super) fn listen(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
+pub(super) fn listen(filter: &[libc::sock_filter]) -> io::Result<(OwnedFd, Wait)> {
     let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
-    let fd = match set(filter, listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => set(filter, listener)?,
-        set => set?,
+    let (fd, wait) = match set(filter, listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            (set(filter, listener)?, Wait::Interruptible)
+        }
+        set => (set?, Wait::Killable),
     };
     // SAFETY: the call gave a new descriptor that nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    Ok((unsafe { OwnedFd::from_raw_fd(fd as i32) }, wait))
 }
 
 /// Whether this process may set filters that report calls. The kernel checks permissions before the filter: only if it
@@ -187,12 +189,21 @@ pub(super) fn set(filter: &[libc::sock_filter], flags: libc::c_ulong) -> io::Res
     })
 }
 
+/// What ends a call that was received, beside its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Wait {
+    /// Any signal that is not ignored.
+    Interruptible,
+    /// The end of its process.
+    Killable,
+}
+
 /// The descriptor to which calls are reported.
 #[derive(Debug)]
 pub(crate) struct Listener {
     fd: OwnedFd,
-    /// The number of the next call: the kernel counts the calls of a filter.
-    next: Option<u64>,
+    wait: Wait,
 }
 
 impl AsFd for Listener {
@@ -202,16 +213,20 @@ impl AsFd for Listener {
 }
 
 /// What a [`Listener`] receives.
-pub(crate) struct Received {
-    /// The call; `None` if the reported call has ended.
-    pub(crate) waiting: Option<Waiting>,
-    /// Whether a call has ended before it was received: a signal interrupted it, or its process is gone.
-    pub(crate) has_missed: bool,
+pub(crate) enum Received {
+    /// A call that waits.
+    Call(Waiting),
+    /// A call was reported and has ended since: a signal interrupted it, or its process is gone.
+    Ended,
+    /// A signal interrupted this thread.
+    Nothing,
 }
 
 /// A call that waits for an answer.
+#[derive(Debug)]
 pub(crate) struct Waiting {
-    id: u64,
+    /// Its number: the kernel counts the calls of a filter from a number of its choice.
+    pub(crate) id: u64,
     architecture: u32,
     /// The thread that makes it.
     pub(crate) thread: i32,
@@ -222,14 +237,19 @@ pub(crate) struct Waiting {
 impl Listener {
     /// Makes the kernel run the observer on the processor of the waiting call: one of the two always waits for the
     /// other. Kernels before Linux 6.6 lack this flag and continue without it.
-    pub(crate) fn new(fd: OwnedFd) -> Self {
+    pub(crate) fn new(fd: OwnedFd, wait: Wait) -> Self {
         // SAFETY: the descriptor is open, and this request takes the flags themselves.
         unsafe { libc::ioctl(fd.as_raw_fd(), SET_FLAGS, SYNC_WAKE_UP) };
-        Self { fd, next: None }
+        Self { fd, wait }
+    }
+
+    /// Whether a signal may end a call that was received.
+    pub(crate) fn may_be_interrupted(&self) -> bool {
+        self.wait == Wait::Interruptible
     }
 
     /// The next call.
-    pub(crate) fn receive(&mut self) -> io::Result<Received> {
+    pub(crate) fn receive(&self) -> io::Result<Received> {
         // SAFETY: the structure is of integers alone, for which zeros are values; the kernel wants it zeroed.
         let mut found: libc::seccomp_notif = unsafe { std::mem::zeroed() };
         // SAFETY: the descriptor is open, and `found` is the structure that this request fills in.
@@ -240,17 +260,10 @@ impl Listener {
             Ok(_) => {
                 let libc::seccomp_data { nr, arch: architecture, args, .. } = found.data;
                 let (id, thread, number) = (found.id, found.pid as i32, nr.into());
-                let has_missed = self.next.is_some_and(|next| next != id);
-                self.next = Some(id.wrapping_add(1));
-                let waiting = Some(Waiting { id, architecture, thread, number, args });
-                Ok(Received { waiting, has_missed })
+                Ok(Received::Call(Waiting { id, architecture, thread, number, args }))
             }
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
-                Ok(Received { waiting: None, has_missed: true })
-            }
-            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {
-                Ok(Received { waiting: None, has_missed: false })
-            }
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(Received::Ended),
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => Ok(Received::Nothing),
             Err(error) => Err(error),
         }
     }
@@ -289,6 +302,11 @@ impl Listener {
 }
 
 impl Waiting {
+    /// Whether `other` is this call again: a call that a signal interrupted may start anew.
+    pub(crate) fn is_repeated_by(&self, other: &Self) -> bool {
+        (self.thread, self.number, self.args) == (other.thread, other.number, other.args)
+    }
+
     /// Whether its architecture is another, such as that of a 32-bit program.
     pub(crate) fn is_foreign(&self) -> bool {
         self.architecture != ARCH || self.number as u32 >= X32

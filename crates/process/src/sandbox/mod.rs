@@ -32,10 +32,12 @@
 mod domain;
 mod inputs;
 mod interpreter;
+mod listening;
 mod listing;
 mod observation;
 mod observer;
 mod proc;
+mod reported_calls;
 mod unkeyed;
 
 pub use domain::{Domain, DomainBuilder, DomainError};

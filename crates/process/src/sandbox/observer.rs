@@ -5,15 +5,13 @@
 //! that changes its arguments in between deceives it: it guards against accidents of toolchains, not against attackers,
 //! who could as well write another kernel.
 //!
-//! A signal that a program handles ends a call that waits for the observer, with an error that the call never has
-//! otherwise: to a shell, the file is missing. Linux counts the calls that it reports, so that the observer notices each
-//! such call but one after which the program names no file any more. The observation is incomplete then, and the run
-//! must be repeated ([`Observer::of_run`]).
+//! A signal that a program handles may end a call that waits for the observer, with an error that the call never has
+//! otherwise: to a shell, the file is missing. [`ReportedCalls`](super::reported_calls) notices such calls; the observation
+//! is incomplete then, and the run must be repeated ([`Observer::of_run`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -21,18 +19,16 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 use opkeep_fs::{FileState, Fs, unix};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SocketFlags,
-    SocketType, recvmsg, socketpair,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::interpreter::interpreter;
+use super::listening::{has_ended, is_ready, receive};
 use super::listing::names;
 use super::observation::Found;
 use super::proc::{link, process_of, resolve};
+use super::reported_calls::ReportedCalls;
 use super::{Observation, Program};
-use crate::ffi::{Call, Listener, Received, Waiting, can_listen};
+use crate::ffi::{Call, Received, Waiting, can_listen};
 
 /// The resolution of the clock that dates files.
 const CLOCK_STEP: Duration = Duration::from_millis(20);
@@ -74,6 +70,7 @@ impl Observer {
             order: BTreeMap::new(),
             threads: BTreeMap::new(),
             began: Vec::new(),
+            calls: ReportedCalls::default(),
         }));
         let shared = Arc::clone(&watch);
         let observe = move || {
@@ -155,6 +152,7 @@ struct Watch {
     threads: BTreeMap<i32, i32>,
     /// The process of each program.
     began: Vec<i32>,
+    calls: ReportedCalls,
 }
 
 /// Observes each call until the program and all that it started have ended, or the caller stops it.
@@ -162,20 +160,23 @@ fn observe(watch: &Mutex<Watch>, socket: &OwnedFd, stopped: &io::PipeReader) -> 
     if !is_ready(socket, stopped)? {
         return Ok(());
     }
-    let Some(mut listener) = receive(socket)? else { return Ok(()) };
+    let Some(listener) = receive(socket)? else { return Ok(()) };
     while is_ready(&listener, stopped)? {
-        let Received { waiting, has_missed } = listener.receive()?;
-        if has_missed {
-            locked(watch).miss(interrupted());
-        }
-        let Some(waiting) = waiting else {
-            // All of its processes have ended, or only the one that waited.
-            if has_ended(&listener)? {
-                return Ok(());
+        let waiting = match listener.receive()? {
+            Received::Call(waiting) => waiting,
+            Received::Nothing => continue,
+            Received::Ended => {
+                locked(watch).calls.has_lost = true;
+                // All of its processes have ended, or only the one that waited.
+                if has_ended(&listener)? {
+                    return Ok(());
+                }
+                continue;
             }
-            continue;
         };
+        // Locked until the answer, so that no observation is taken in which the call is missing.
         let mut guard = locked(watch);
+        guard.calls.add(&waiting);
         let found = guard.look(&waiting);
         // The thread may be gone, and its number be another thread's by now.
         if listener.still_waits(&waiting)
@@ -183,9 +184,8 @@ fn observe(watch: &Mutex<Watch>, socket: &OwnedFd, stopped: &io::PipeReader) -> 
         {
             guard.miss(error);
         }
-        drop(guard);
-        if !listener.answer(&waiting) {
-            locked(watch).miss(interrupted());
+        if !listener.answer(&waiting) && listener.may_be_interrupted() {
+            guard.calls.unanswered.push(waiting);
         }
     }
     Ok(())
@@ -440,6 +440,9 @@ impl Watch {
     fn take(&mut self) -> Observation {
         const MOST_PROCESSES: i32 = 1 << 22;
         let (mut seen, began) = (std::mem::take(&mut self.seen), std::mem::take(&mut self.began));
+        if self.calls.take_incomplete() {
+            seen.incomplete.get_or_insert_with(|| Arc::new(interrupted()));
+        }
         // A missed call may affect all later observations, too.
         self.seen.incomplete.clone_from(&seen.incomplete);
         let written = &self.written;
@@ -490,48 +493,4 @@ fn resolved(path: &Path) -> PathBuf {
 
 fn digest(path: &Path) -> io::Result<Digest> {
     Digest::of_reader(Fs::new().open(path)?)
-}
-
-/// Waits until there is something to read; false if the observation is stopped or nothing more can come.
-fn is_ready(fd: &impl AsFd, stopped: &io::PipeReader) -> io::Result<bool> {
-    loop {
-        let mut fds = [PollFd::new(fd, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
-        match poll(&mut fds, None) {
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => return Err(error.into()),
-            Ok(_) => {}
-        }
-        let [ready, over] = fds.map(|fd| fd.revents());
-        if ready.contains(PollFlags::IN) {
-            return Ok(true);
-        }
-        if !ready.is_empty() || !over.is_empty() {
-            return Ok(false);
-        }
-    }
-}
-
-/// Whether no process is left that could make a call.
-fn has_ended(listener: &Listener) -> io::Result<bool> {
-    let mut fds = [PollFd::new(listener, PollFlags::IN)];
-    poll(&mut fds, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 }))?;
-    Ok(fds[0].revents().contains(PollFlags::HUP))
-}
-
-/// The descriptor that a child sends; `None` if the child ended before.
-fn receive(socket: &OwnedFd) -> io::Result<Option<Listener>> {
-    let mut byte = [0];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut buffer = RecvAncillaryBuffer::new(&mut space);
-    let mut parts = [IoSliceMut::new(&mut byte)];
-    let received = recvmsg(socket, &mut parts, &mut buffer, RecvFlags::CMSG_CLOEXEC)?;
-    if received.flags.contains(ReturnFlags::CTRUNC) {
-        // This process has too many open files to receive it.
-        return Err(rustix::io::Errno::MFILE.into());
-    }
-    let mut fds = buffer.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-        _ => None,
-    });
-    Ok(fds.next().and_then(|mut fds| fds.next()).map(Listener::new))
 }

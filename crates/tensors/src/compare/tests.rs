@@ -34,6 +34,15 @@ fn the_worst_element_is_found_and_decides() {
 }
 
 #[test]
+fn a_tolerance_that_is_no_number_is_none() {
+    for unusable in [f64::NAN, f64::INFINITY, -1.0] {
+        assert!(!compared(&[2.0], &[1.0], unusable, Some(0.0)).passed(), "{unusable}");
+        assert!(!compared(&[2.0], &[1.0], 0.0, Some(unusable)).passed(), "{unusable}");
+        assert!(compared(&[1.0], &[1.0], unusable, Some(unusable)).passed(), "{unusable}");
+    }
+}
+
+#[test]
 fn the_worst_element_is_reported_with_any_tolerance() {
     let last = compared(&[1.0, 2.0, 3.0, 5.0], &[1.0, 2.0, 3.5, 4.0], 0.0, Some(1e30));
     assert!(last.passed());

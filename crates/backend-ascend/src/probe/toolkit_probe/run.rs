@@ -64,6 +64,8 @@ struct Started<'a> {
     dir: &'a Path,
     /// The directory that it may write to, also for temporary files.
     work_dir: &'a Path,
+    /// The file that it writes, if its result is read from one.
+    result: Option<&'a Path>,
 }
 
 /// The request of one run of the probe.
@@ -142,7 +144,14 @@ impl Runner {
     ) -> Result<(Greeting, Observation), BackendError> {
         let environment = interpreter.for_programs(&self.environment);
         let args: Vec<_> = args.iter().map(OsString::from).collect();
-        let started = Started { program, args: &args, environment: &environment, dir: work_dir, work_dir };
+        let started = Started {
+            program,
+            args: &args,
+            environment: &environment,
+            dir: work_dir,
+            work_dir,
+            result: None,
+        };
         let (ended, seen) = self.ended(cx, &started, watched)?;
         match ended {
             Ok(ended) => Ok((ended.status.code(), seen)),
@@ -162,19 +171,24 @@ impl Runner {
         started: &Started<'_>,
         watched: Watched<'_>,
     ) -> Result<(Result<ProcessOutput, BackendError>, Observation), BackendError> {
-        let Started { program, args, environment, dir, work_dir } = *started;
+        let Started { program, args, environment, dir, work_dir, result } = *started;
         let domain = watched.reach.map(|reach| reach.domain(&Extra::default(), work_dir)).transpose();
         let domain =
             domain.map_err(std::io::Error::other).map_err(io_error("confine programs in", work_dir))?;
         let environment = with_temporary(environment, work_dir);
+        let deadline = cx.deadline_before(Some(Instant::now() + LIMIT));
         let run = |observer: Option<&Observer>| {
+            // What an interrupted run wrote is no result of the next one.
+            if let Some(result) = result {
+                let _ = Fs::new().remove(result);
+            }
             let run = ProcessBuilder {
                 program,
                 args,
                 environment: &environment,
                 dir,
                 log: None,
-                deadline: cx.deadline_before(Some(Instant::now() + LIMIT)),
+                deadline,
                 cancel: cx.cancel,
                 sandbox: Sandbox { domain: domain.as_ref(), observer },
             };
@@ -214,6 +228,7 @@ impl Runner {
             environment: &interpreter.environment,
             dir: Path::new("/"),
             work_dir: work.path(),
+            result: Some(&report),
         };
         let (ended, seen) = self.ended(cx, &started, watched)?;
         let ended = ended?;
