@@ -105,6 +105,8 @@ struct Totals {
     unprocessed: usize,
     /// The number of skipped kernels, by reason.
     skipped: BTreeMap<&'static str, usize>,
+    /// The same, by the reason's words in text.
+    phrases: BTreeMap<&'static str, usize>,
     problems: usize,
 }
 
@@ -122,6 +124,7 @@ impl Totals {
             totals.problems += cache.unreadable_dirs.len();
             for SkippedKernel { why, .. } in &cache.skipped {
                 *totals.skipped.entry(why.name()).or_default() += 1;
+                *totals.phrases.entry(why.phrase()).or_default() += 1;
                 totals.problems += usize::from(why.is_problem());
             }
         }
@@ -142,26 +145,38 @@ fn text(report: &ImportReport, totals: &Totals, dry_run: bool) -> Text {
     let replaced = replaced_text(totals.replaced, dry_run);
     let size = bytes(u64::try_from(totals.bytes).unwrap_or(u64::MAX));
     let imported = format!("{} {verb}{replaced} ({size})", counted(totals.imported, "kernel"));
-    let mut counts = vec![imported, format!("{} stored already", totals.existing)];
-    if totals.duplicates > 0 {
-        counts.push(format!("{} of jobs that were stored with other bytes", totals.duplicates));
-    }
-    let skipped: usize = totals.skipped.values().sum();
+    let skipped: usize = totals.phrases.values().sum();
     let reasons: Vec<String> =
-        totals.skipped.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        totals.phrases.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
-    counts.push(format!("{skipped} skipped{reasons}"));
-    if totals.unprocessed > 0 {
-        counts.push(format!("{} not checked", totals.unprocessed));
-    }
-    text.line(counts.join(", "));
+    let skipped = format!("{skipped} skipped{reasons}");
+    text.line(counts_text(imported, totals.existing, totals.duplicates, skipped, totals.unprocessed));
     if report.interrupted {
         text.line("interrupted before everything was imported; run it again to continue");
     }
     if !totals.is_nothing() && !dry_run {
-        text.line("`opkeep build --trust-imported` reuses them");
+        text.line("`opkeep build --trust-imported` reuses them on hosts with the toolkit for their chip");
     }
     text
+}
+
+/// Returns the text with the numbers of kernels, of one cache or of all.
+fn counts_text(
+    imported: String,
+    existing: usize,
+    duplicates: usize,
+    skipped: String,
+    unprocessed: usize,
+) -> String {
+    let mut counts = vec![imported, format!("{existing} stored already")];
+    if duplicates > 0 {
+        counts.push(format!("{duplicates} of jobs that were stored with other bytes"));
+    }
+    counts.push(skipped);
+    if unprocessed > 0 {
+        counts.push(format!("{unprocessed} not checked"));
+    }
+    counts.join(", ")
 }
 
 /// Returns the text about `count` kernels that replace older ones.
@@ -180,12 +195,9 @@ fn cache_text(cache: &CacheImport, verb: &str, dry_run: bool) -> Text {
         return text;
     }
     let replaced = replaced_text(cache.replaced.len(), dry_run);
-    text.line(format_args!(
-        "  {} {verb}{replaced}, {} stored already, {} skipped",
-        cache.imported.len(),
-        cache.existing + cache.duplicates,
-        cache.skipped.len()
-    ));
+    let imported = format!("  {} {verb}{replaced}", cache.imported.len());
+    let skipped = format!("{} skipped", cache.skipped.len());
+    text.line(counts_text(imported, cache.existing, cache.duplicates, skipped, cache.unprocessed));
     let line = |SkippedKernel { name, why, .. }: &SkippedKernel| format!("  skipped {name}: {why}");
     text.list(cache.skipped.iter().map(line), MAX_LISTED, |more| format!("  and {more} more"));
     for (dir, error) in &cache.unreadable_dirs {

@@ -26,6 +26,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ];
     let others: &[(&str, fn())] = &[
         ("imports_are_reported", reported),
+        ("lines_and_sum_have_the_same_counts", summed),
         ("reasons_and_exit_codes", reasons),
         ("verify_inspect_stats_gc_and_repair_know_it", known),
         ("processes_at_once_and_again", at_once),
@@ -272,6 +273,18 @@ fn reported() {
     assert_eq!((json["renewed"].as_u64(), json["already"].as_u64()), (Some(0), Some(2)), "{json}");
 }
 
+/// The kernels of the second rank are of the same jobs, and have other bytes.
+fn summed() {
+    let run = Run::with_squares(2);
+    (1..=2).for_each(|length| run.keep(&Rank::new(1), length));
+    let text = run.text(&["import", "run"]);
+    let other = "0 stored already, 2 of jobs that were stored with other bytes, 0 skipped\n";
+    assert!(text.contains("  2 imported, 0 stored already, 0 skipped\n"), "{text}");
+    assert!(text.contains(&format!("  0 imported, {other}")), "{text}");
+    assert!(text.contains("2 kernels imported (") && text.contains(&format!("), {other}")), "{text}");
+    assert!(text.ends_with("on hosts with the toolkit for their chip\n"), "{text}");
+}
+
 fn cut(path: &Path) {
     let bytes = std::fs::read(path).unwrap();
     std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
@@ -293,9 +306,13 @@ fn reasons() {
     assert_eq!((json["imported"].as_u64(), json["problems"].as_u64()), (Some(1), Some(1)), "{ran:?}");
     assert_eq!(json["passed_over"].to_string(), r#"{"begun-anew":1,"damaged":1,"no-descriptor":1}"#);
     let ran = run.place.run(&["import", "run"]).ended_with(1);
-    for said in
-        ["CANN's kernel_cache has no descriptors", "no .info beside it", "newer than the kernel", "sha256"]
-    {
+    for said in [
+        "CANN's kernel_cache has no descriptors",
+        "no .info beside it",
+        "newer than the kernel",
+        "sha256",
+        "3 skipped (1 damaged, 1 older than the descriptor, 1 without a descriptor)",
+    ] {
         assert!(ran.stdout.contains(said), "{said}: {ran:?}");
     }
     // A missing or unreadable directory.

@@ -152,26 +152,35 @@ impl SkipReason {
 
     /// Returns the name of the reason in JSON output.
     pub const fn name(&self) -> &'static str {
+        self.names().0
+    }
+
+    /// Returns the reason in a few words that follow a number of kernels.
+    pub const fn phrase(&self) -> &'static str {
+        self.names().1
+    }
+
+    const fn names(&self) -> (&'static str, &'static str) {
         match self {
-            Self::Damaged(_) => "damaged",
-            Self::OtherChip(_) => "other-chip",
-            Self::UnknownChip(_) => "unknown-chip",
-            Self::InUse(_) => "in-use",
-            Self::Unreadable(_) => "unreadable",
-            Self::Ours => "ours",
-            Self::NoDescriptor | Self::NoDescriptors(_) => "no-descriptor",
-            Self::DamagedDescriptor(_) => "damaged-descriptor",
-            Self::OtherName(_) => "other-name",
-            Self::OtherKernel(_) => "other-kernel",
-            Self::CustomSource(_) => "own-source",
-            Self::NewerDescriptor => "begun-anew",
-            Self::Debug => "debug",
-            Self::Options(_) => "options",
-            Self::NoBackend(_) => "no-backend",
-            Self::MultiPart => "in-parts",
-            Self::NoObject => "no-object",
-            Self::Invalid(_) => "invalid",
-            Self::NotPublished(_) => "not-kept",
+            Self::Damaged(_) => ("damaged", "damaged"),
+            Self::OtherChip(_) => ("other-chip", "for another chip"),
+            Self::UnknownChip(_) => ("unknown-chip", "for an unknown chip"),
+            Self::InUse(_) => ("in-use", "in use"),
+            Self::Unreadable(_) => ("unreadable", "unreadable"),
+            Self::Ours => ("ours", "written by opkeep"),
+            Self::NoDescriptor | Self::NoDescriptors(_) => ("no-descriptor", "without a descriptor"),
+            Self::DamagedDescriptor(_) => ("damaged-descriptor", "with a damaged descriptor"),
+            Self::OtherName(_) => ("other-name", "with another kernel's descriptor"),
+            Self::OtherKernel(_) => ("other-kernel", "with another kernel's files"),
+            Self::CustomSource(_) => ("own-source", "of a custom operator"),
+            Self::NewerDescriptor => ("begun-anew", "older than the descriptor"),
+            Self::Debug => ("debug", "for debugging"),
+            Self::Options(_) => ("options", "with options that cannot be stored"),
+            Self::NoBackend(_) => ("no-backend", "for a target without a backend"),
+            Self::MultiPart => ("in-parts", "with several parts"),
+            Self::NoObject => ("no-object", "with a library for the host"),
+            Self::Invalid(_) => ("invalid", "invalid"),
+            Self::NotPublished(_) => ("not-kept", "not published"),
         }
     }
 
