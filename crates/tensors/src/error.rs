@@ -70,7 +70,7 @@ pub enum TensorError {
         found: String,
     },
     /// There are more texts with values than inputs.
-    #[error("there are {count} inputs ({inputs}), and values for {given}")]
+    #[error("expected values for the inputs {inputs}, {count} in number, found values for {given}")]
     TooManyValues {
         /// The number of inputs.
         count: usize,

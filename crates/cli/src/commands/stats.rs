@@ -10,7 +10,7 @@ use crate::commands::gc::store::{UsageOutput, kernels, open, target_stores};
 use crate::flags::store::StoreArgs;
 use crate::ui::json::{self, Milliseconds};
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, bytes};
+use crate::ui::text::{Text, bytes, counted};
 
 /// Report the store's statistics: hits, misses, compiles, time saved
 #[derive(Debug, clap::Args)]
@@ -109,10 +109,15 @@ fn stats_text(name: &str, statistics: &Statistics, usage: &TargetUsage) -> Text 
     let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
     let mut text = Text::of(name);
     text.line(format_args!("  stored    {}, {}", kernels(usage), bytes(usage.total().bytes)));
-    text.line(format_args!("  look-ups  {hits} hits, {misses} misses{rate}{reasons}"));
+    text.line(format_args!(
+        "  look-ups  {}, {}{rate}{reasons}",
+        counted(*hits, "hit"),
+        counted(misses, "miss")
+    ));
     let compiled = Duration::from_micros(statistics.compile_micros).as_secs_f64();
     text.line(format_args!(
-        "  compiled  {compiles} in {compiled:.1} s, waited {waits} times for other processes"
+        "  compiled  {compiles} in {compiled:.1} s, waited {} for other processes",
+        counted(*waits, "time")
     ));
     text.line(format_args!("  saved     {:.1} s of compiling", statistics.time_saved().as_secs_f64()));
     text.line(format_args!("  removed   {evictions} evicted, {quarantines} quarantined"));

@@ -143,8 +143,9 @@ pub(crate) fn repair_error(error: &RepairError) -> String {
 pub(crate) fn input_error(error: TensorError) -> anyhow::Error {
     match error {
         TensorError::TooManyValues { count, inputs, given } => anyhow::anyhow!(
-            "there are {} ({inputs}), and --input-values was given {given} times; give it once for each",
-            counted(count, "input")
+            "the network has {} ({inputs}), and --input-values was given {}; give it once for each",
+            counted(count, "input"),
+            counted(given, "time")
         ),
         TensorError::MissingInputs { .. } => anyhow::anyhow!(
             "{error}; give them with --input FILE (.pb or .npy) or --input-values, or generate them with --input-fill ramp \

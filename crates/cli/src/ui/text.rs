@@ -187,10 +187,15 @@ pub(crate) fn first_names(mut names: impl Iterator<Item = String>, limit: usize)
     first.join(", ")
 }
 
-/// Returns a number with its noun: `1 kernel`, `2 kernels`.
+/// Returns a number with its noun: `1 kernel`, `2 kernels`, `2 misses`.
 pub(crate) fn counted(count: impl TryInto<u64>, what: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+    let ending = match what.ends_with('s') {
+        _ if count == 1 => "",
+        true => "es",
+        false => "s",
+    };
+    format!("{count} {what}{ending}")
 }
 
 #[cfg(test)]

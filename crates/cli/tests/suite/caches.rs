@@ -178,3 +178,16 @@ fn damage_in_a_package_needs_a_new_installation() {
     assert!(ran.stdout.contains("install the package again"), "{ran:?}");
     assert!(!ran.stdout.contains("opkeep repair"), "{ran:?}");
 }
+
+#[test]
+fn ranks_without_an_intact_kernel_are_not_said_to_have_all() {
+    let place = Place::new();
+    for rank in [Rank::new(0), Rank::new(1)] {
+        let mut kernel = rank.square(1);
+        kernel.object.push(0);
+        kernel.write(&rank.dir(&place.path("run"))).unwrap();
+    }
+    let ran = place.run(&["verify", "run"]).ended_with(1);
+    assert!(ran.stdout.contains("2 ranks of run have no intact kernel\n"), "{ran:?}");
+    assert!(!ran.stdout.contains("each has all"), "{ran:?}");
+}

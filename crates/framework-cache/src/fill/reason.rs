@@ -9,7 +9,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum UnfilledReason {
     /// The device of the rank is unknown.
-    #[error("it lacks {lacking} kernels that other ranks have; {error}")]
+    #[error("it lacks {} that other ranks have; {error}", kernels(*.lacking))]
     UnknownDevice {
         /// The number of kernels that other ranks have and this one lacks.
         lacking: u64,
@@ -18,8 +18,8 @@ pub enum UnfilledReason {
     },
     /// Some ranks lack kernels without a device in their names, which are not MindSpore's.
     #[error(
-        "{count} kernels that some ranks lack have no device in their names, such as `{example}`, so they are not \
-         MindSpore's"
+        "some ranks lack {} without a device in the name, such as `{example}`, which are not MindSpore's",
+        kernels(*.count as u64)
     )]
     OtherNames {
         /// The number of such kernels.
@@ -30,6 +30,10 @@ pub enum UnfilledReason {
     /// Another reason, as a message.
     #[error("{0}")]
     Other(String),
+}
+
+fn kernels(count: u64) -> String {
+    format!("{count} kernel{}", if count == 1 { "" } else { "s" })
 }
 
 impl From<String> for UnfilledReason {

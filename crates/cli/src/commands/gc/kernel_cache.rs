@@ -33,7 +33,7 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         let name = cache.path.to_string_lossy();
         progress.start(&name);
         let report_progress = |step: GcProgress<'_>| match step {
-            GcProgress::Listed { files } => progress.start(&format!("{name}: {files} files")),
+            GcProgress::Listed { files } => progress.start(&format!("{name}: {}", counted(files, "file"))),
             GcProgress::Done { done, of } => progress.update(done, of),
             _ => {}
         };
@@ -158,8 +158,9 @@ impl GcRun<'_> {
             self.warning(
                 path,
                 &format!(
-                    "{unread} descriptions are another user's and were not read, since that would count as a use of \
-                     the kernel: files beside them do not count as orphans; run this as their owner"
+                    "{} of another user not read, since that would count as a use of the kernel: files beside them \
+                     do not count as orphans; run this as their owner",
+                    counted(*unread, "description")
                 ),
             );
         }

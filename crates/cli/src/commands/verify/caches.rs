@@ -334,8 +334,11 @@ fn ranks_text(ranks: &RankComparison) -> Text {
     let RankComparison { base, kernels, ranks, .. } = ranks;
     let base = base.to_string_lossy();
     let lacking: Vec<&RankCache> = ranks.iter().filter(|rank| !rank.lacks.is_empty()).collect();
-    let together =
-        format!("{} of {base} have {} together", counted(ranks.len(), "rank"), counted(*kernels, "kernel"));
+    let number = counted(ranks.len(), "rank");
+    if *kernels == 0 {
+        return Text::of(format_args!("{number} of {base} have no intact kernel"));
+    }
+    let together = format!("{number} of {base} have {} together", counted(*kernels, "kernel"));
     if lacking.is_empty() {
         return Text::of(format_args!("{together}, and each has all"));
     }
