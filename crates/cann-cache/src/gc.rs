@@ -154,7 +154,7 @@ pub fn gc(path: &Path, options: &GcOptions<'_>) -> Result<GcReport, GcError> {
             Err(error) => report.unreadable_dirs.push((listed.path, error)),
         }
     }
-    (report.unknown, report.unknown_count) = (unknown.names, unknown.count);
+    (report.unknown, report.unknown_count) = (unknown.names.into_iter().collect(), unknown.count);
     (report.before, report.unread) = (groups.usage, groups.unread);
     report.cancelled |= (options.is_cancelled)();
     if report.cancelled {

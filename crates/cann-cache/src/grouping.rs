@@ -9,13 +9,13 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use opkeep_cann_meta::file_names::{FileSet, NameClass};
+use opkeep_cann_meta::file_names::{FileSet, NameClass, is_cann_kernel};
 use opkeep_fs::Dir;
 
 use crate::describe::{Description, read_descriptions};
 use crate::disk::{ListedState, idle};
 use crate::file_group::{FileGroup, GroupFile};
-use crate::list::{FilesByStem, ListedDir, UnknownFiles, is_kernel};
+use crate::list::{FilesByStem, ListedDir, UnknownFiles};
 use crate::usage::{FileGroupKind, Usage};
 
 /// The suffixes that the two parts of an old multi-part kernel add to its stem.
@@ -80,7 +80,7 @@ impl FileGroups {
             if left.is_empty() {
                 continue;
             }
-            if is_kernel(stem) {
+            if is_cann_kernel(stem) {
                 self.add_remains(&described, index, stem, &left, grouping, unread > 0 || is_linked);
             } else {
                 self.add_unknown(&path, stem, &left, unknown);
@@ -203,7 +203,7 @@ fn needs_descriptions(all: &FilesByStem) -> bool {
         let has_json = has(files, FileSet::JSON);
         let has_object = has(files, FileSet::OBJECTS);
         let is_incomplete = has_json != has_object || !has_json && has(files, FileSet::HEADER);
-        is_incomplete || has_json && !is_kernel(stem) || base_of(stem).is_some()
+        is_incomplete || has_json && !is_cann_kernel(stem) || base_of(stem).is_some()
     })
 }
 
@@ -298,10 +298,11 @@ impl<'a> DescribedDir<'a> {
         base_of(stem).is_some() || self.owners.contains_key(stem)
     }
 
-    /// Returns whether a description is that of a kernel, by its name or by its content.
+    /// Returns whether a description is that of a kernel: by its name, or because it describes a complete kernel.
     fn is_kernel(&self, stem: &str) -> bool {
-        is_kernel(stem)
-            || matches!(self.descriptions.get(stem), Some(Description::Plain | Description::Kernel { .. }))
+        let is_description =
+            matches!(self.descriptions.get(stem), Some(Description::Plain | Description::Kernel { .. }));
+        is_cann_kernel(stem) || is_description && self.is_complete(stem)
     }
 
     /// Returns whether no description names the file `name` of `stem`, and `stem` is a part of no kernel.

@@ -1,6 +1,6 @@
 //! The files of a cache and of its subdirectories, by stem.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,16 +53,17 @@ pub(crate) struct Listing {
 /// The unknown files, which stay.
 #[derive(Debug, Default)]
 pub(crate) struct UnknownFiles {
-    /// The paths of the first hundred, relative to the cache.
-    pub(crate) names: Vec<String>,
+    /// The paths of the first hundred in their order, relative to the cache.
+    pub(crate) names: BTreeSet<String>,
     pub(crate) count: u64,
 }
 
 impl UnknownFiles {
     pub(crate) fn add(&mut self, path: &Path, name: &OsStr) {
         self.count += 1;
-        if self.names.len() < LISTED {
-            self.names.push(path.join(name).to_string_lossy().into_owned());
+        self.names.insert(path.join(name).to_string_lossy().into_owned());
+        if self.names.len() > LISTED {
+            self.names.pop_last();
         }
     }
 }
@@ -144,12 +145,12 @@ impl Listing {
             self.cancelled |= (observer.is_cancelled)();
         }
         let text = name.to_str().filter(|_| !in_quarantine && !self.cancelled);
-        match text.map(|text| (text, NameClass::in_cann_cache(text))) {
+        match text.map(|text| (text, NameClass::in_kernel_cache(text))) {
             Some((_, NameClass::Kernel(stem, member))) => match listed.files.get_mut(stem) {
                 Some(files) => files.push((member, state)),
                 None => drop(listed.files.insert(stem.into(), vec![(member, state)])),
             },
-            Some((text, NameClass::Temp)) if is_temp(text) => listed.temps.push((text.into(), state)),
+            Some((text, NameClass::Temp)) => listed.temps.push((text.into(), state)),
             Some((_, NameClass::Known)) => self.other.add(1, state.size),
             _ => {
                 self.other.add(1, state.size);
@@ -157,48 +158,6 @@ impl Listing {
                     self.unknown.add(&listed.path, name);
                 }
             }
-        }
-    }
-}
-
-/// Returns whether CANN uses such names for temporary files: final name, process, time, random number.
-fn is_temp(name: &str) -> bool {
-    let Some(name) = name.strip_suffix(".temp") else { return false };
-    let is_tail = |tail: &str| {
-        !tail.is_empty() && tail.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    };
-    let is_final =
-        |suffix: &str| name.rsplit_once(suffix).is_some_and(|(stem, tail)| is_kernel(stem) && is_tail(tail));
-    [".json_", ".o_", ".so_", ".h_"].into_iter().any(is_final)
-}
-
-/// Returns whether CANN uses such stems for kernels. A file with another stem belongs to a kernel only if a description
-/// names it.
-pub(crate) fn is_kernel(stem: &str) -> bool {
-    let name = stem.strip_prefix("lib").unwrap_or(stem);
-    name.len() > 3 && name.starts_with("te_")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn temporary_files_of_kernels_are_known_by_their_names() {
-        for (name, expected) in [
-            ("te_add_ab.o_812_1700000000_42.temp", true),
-            ("te_add_ab.json_812_1700000000_42.temp", true),
-            ("libte_add_ab.so_812_1_2.temp", true),
-            ("te_add_ab_pre.json_812_1_2.temp", true),
-            ("te_add_ab.h_8_1_a.temp", true),
-            ("my.o_812_1_2.temp", false),
-            ("te_add_ab.temp", false),
-            ("te_add_ab.o.temp", false),
-            ("te_add_ab.txt_812_1_2.temp", false),
-            ("te_add_ab.o_8 1.temp", false),
-            (".temp", false),
-        ] {
-            assert_eq!(is_temp(name), expected, "{name}");
         }
     }
 }

@@ -141,14 +141,67 @@ impl<'a> NameClass<'a> {
         found.unwrap_or(Self::Foreign)
     }
 
-    /// The meaning of `name` in CANN's `kernel_cache`, and in operator packages.
+    /// The meaning of `name` where kernels have CANN's files, such as in operator packages.
     pub fn in_cann_cache(name: &'a str) -> Self {
         match Self::of(name, &CANN) {
             Self::Foreign if name.ends_with(".temp") => Self::Temp,
             class => class,
         }
     }
+
+    /// The meaning of `name` in CANN's `kernel_cache`. A precompile or a temporary file has a name that CANN gives; all
+    /// other files may have any stem, see [`is_cann_kernel`].
+    pub fn in_kernel_cache(name: &'a str) -> Self {
+        match Self::in_cann_cache(name) {
+            Self::Kernel(stem, FileSet::PRE | FileSet::PRE_LOCK) if !is_cann_kernel(stem) => Self::Foreign,
+            Self::Temp if !is_cann_temp(name) => Self::Foreign,
+            class => class,
+        }
+    }
+}
+
+/// Whether CANN gives such stems to the files of kernels in its `kernel_cache`. A file with another stem is CANN's only
+/// if it belongs to a complete kernel; all others there are another program's.
+pub fn is_cann_kernel(stem: &str) -> bool {
+    let name = stem.strip_prefix("lib").unwrap_or(stem);
+    name.len() > 3 && name.starts_with("te_")
+}
+
+/// Whether CANN gives such names to temporary files: final name, process, time, random number.
+fn is_cann_temp(name: &str) -> bool {
+    let Some(name) = name.strip_suffix(".temp") else { return false };
+    let is_tail = |tail: &str| {
+        !tail.is_empty() && tail.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let is_final = |suffix: &str| {
+        name.rsplit_once(suffix).is_some_and(|(stem, tail)| is_cann_kernel(stem) && is_tail(tail))
+    };
+    [".json_", ".o_", ".so_", ".h_"].into_iter().any(is_final)
 }
 
 const CANN: [FileSet; 7] =
     [FileSet::PRE, FileSet::PRE_LOCK, FileSet::JSON, FileSet::LOCK, FileSet::O, FileSet::HEADER, FileSet::SO];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn temporary_files_of_kernels_are_known_by_their_names() {
+        for (name, expected) in [
+            ("te_add_ab.o_812_1700000000_42.temp", true),
+            ("te_add_ab.json_812_1700000000_42.temp", true),
+            ("libte_add_ab.so_812_1_2.temp", true),
+            ("te_add_ab_pre.json_812_1_2.temp", true),
+            ("te_add_ab.h_8_1_a.temp", true),
+            ("my.o_812_1_2.temp", false),
+            ("te_add_ab.temp", false),
+            ("te_add_ab.o.temp", false),
+            ("te_add_ab.txt_812_1_2.temp", false),
+            ("te_add_ab.o_8 1.temp", false),
+            (".temp", false),
+        ] {
+            assert_eq!(NameClass::in_kernel_cache(name) == NameClass::Temp, expected, "{name}");
+        }
+    }
+}

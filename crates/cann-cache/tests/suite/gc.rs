@@ -298,6 +298,7 @@ fn unknown_files_are_counted_and_stay() {
     assert_eq!(cache.files(), stays);
     assert!(report.still_over);
     assert_eq!(report.unknown_count, 12, "{:?}", report.unknown);
+    assert!(report.unknown.is_sorted(), "{:?}", report.unknown);
     for name in ["model.o", "te_link.o", "linked", "te_\u{fffd}.o"] {
         assert!(report.unknown.iter().any(|unknown| unknown == name), "{name}: {:?}", report.unknown);
     }

@@ -191,3 +191,37 @@ fn ranks_without_an_intact_kernel_are_not_said_to_have_all() {
     assert!(ran.stdout.contains("2 ranks of run have no intact kernel\n"), "{ran:?}");
     assert!(!ran.stdout.contains("each has all"), "{ran:?}");
 }
+
+/// Files whose names are not CANN's, one of them with the name of an operator package's kernel.
+#[test]
+fn verify_gc_and_repair_agree_on_the_names_of_cann() {
+    let place = Place::new();
+    let dir = place.path("run/kernel_cache/Ascend910B2");
+    cann_kernel("Ascend910B2", 1).write(&dir).unwrap();
+    let digits = "ab".repeat(32);
+    let mut foreign = vec![
+        "a.o".to_owned(),
+        "b.json".to_owned(),
+        "c.temp".to_owned(),
+        "d.lock".to_owned(),
+        "e_pre.json".to_owned(),
+        "f.json".to_owned(),
+        format!("Square_{digits}.o"),
+        format!("square_{digits}_high_performance.o"),
+    ];
+    for name in &foreign {
+        let text = if name == "f.json" { "{\"torn" } else { "{}" };
+        fs::write(dir.join(name), text).unwrap();
+        age(&dir.join(name)).unwrap();
+    }
+    foreign.sort_unstable();
+    let json = place.run(&["verify", "run", "--format", "json"]).ended_with(0).json();
+    let cache = &json["caches"][0];
+    assert_eq!((&cache["foreign"], &cache["foreign_names"]), (&json!(8), &json!(foreign)), "{json}");
+    assert_eq!((&cache["kernels"], &cache["intact"], &cache["orphans"]), (&json!(1), &json!(1), &json!(0)));
+    let gc = place.run(&["gc", "run", "--format", "json"]).ended_with(0).json();
+    let unknown = &gc["caches"][0]["not_recognised"];
+    assert_eq!((&unknown["count"], &unknown["first"]), (&json!(8), &json!(foreign)), "{gc}");
+    place.run(&["repair", "run"]).ended_with(0);
+    assert!(foreign.iter().all(|name| dir.join(name).exists()));
+}

@@ -19,7 +19,8 @@ pub(crate) fn class(name: &str, kind: Kind) -> NameClass<'_> {
         Kind::MindSpore => &MIND_SPORE,
         Kind::Akg => &AKG,
         Kind::Work => &WORK,
-        Kind::Cann | Kind::Package => return NameClass::in_cann_cache(name),
+        Kind::Cann => return NameClass::in_kernel_cache(name),
+        Kind::Package => return NameClass::in_cann_cache(name),
     };
     match NameClass::of(name, members) {
         NameClass::Kernel(_, FileSet::JSON) if is_skipped(name) => NameClass::Skipped,

@@ -13,7 +13,7 @@ use crate::scan::in_use::InUseCheck;
 use crate::scan::item::{Item, ItemKind, ItemProblem, ItemState, Orphan};
 use crate::scan::judge::{self, JudgeBuffers, JudgedDir};
 use crate::scan::{chip_comparison, shared_files};
-use opkeep_cann_meta::file_names::FileSet;
+use opkeep_cann_meta::file_names::{FileSet, is_cann_kernel};
 use opkeep_fs::{Dir, FileKind, FileRead};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
 
@@ -93,6 +93,7 @@ pub fn scan(cache: &CacheDir, options: &ScanOptions<'_>) -> io::Result<CacheScan
             scan.unreadable_dirs.push((subdir, error));
         }
     }
+    scan.foreign.sort_unstable();
     scan.items.sort_by(|a, b| (a.below, &a.name, a.kind).cmp(&(b.below, &b.name, b.kind)));
     Ok(scan)
 }
@@ -154,6 +155,9 @@ impl CacheScan {
         self.items.extend(judged);
         shared_files::resolve(dir, kind, &mut self.items, first);
         chip_comparison::compare(dir, &self.cache, &mut self.items[first..]);
+        if kind == Kind::Cann {
+            self.move_foreign(first);
+        }
         self.items
             .extend(temps.into_iter().map(|temp| judged_dir.orphan(temp, ItemKind::Temp, Orphan::Temp)));
         for item in &mut self.items[first..] {
@@ -161,6 +165,19 @@ impl CacheScan {
         }
         in_use.mark(dir, &mut self.items[first..], SystemTime::now());
         Ok(subdirs)
+    }
+
+    /// Moves the files of damaged items and orphans whose names are not CANN's from the items from the index `first` on
+    /// to the foreign files: CANN did not write them, so no repair may move them.
+    fn move_foreign(&mut self, first: usize) {
+        let is_foreign = |item: &mut Item| {
+            let is_wrong = matches!(item.state, ItemState::Damaged(_) | ItemState::Orphan(_));
+            (is_wrong || item.kind == ItemKind::OtherJson) && !is_cann_kernel(&item.name)
+        };
+        let foreign: Vec<Item> = self.items.extract_if(first.., is_foreign).collect();
+        // An object that a description names beside them has another stem.
+        let files = foreign.iter().flat_map(|item| item.members.names(&item.name));
+        files.for_each(|file| self.add_foreign(&file));
     }
 
     /// Judges the precompiles in `dir`, which the framework reads at start-up.
