@@ -1,7 +1,7 @@
 //! Checking kernels on disk.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
-use crate::common::{Place, Ran, SQUARE};
+use crate::common::{Place, Ran, SQUARE, files};
 use serde_json::{Value, json};
 
 /// A place with one kernel, and the path of its files without their ending.
@@ -270,4 +270,48 @@ fn a_store_hides_no_cache_beside_it() {
     std::fs::File::options().write(true).open(&objects[0]).unwrap().set_len(600).unwrap();
     let ran = place.run(&["verify", "."]).ended_with(1);
     assert!(ran.stdout.contains("rank_0/kernel_meta"), "{ran:?}");
+}
+
+/// A directory with a store and kernels of a framework, also in directories of their own: a store is one wherever the
+/// search finds it.
+#[test]
+fn a_store_below_a_directory_is_checked_as_a_store() {
+    let place = Place::new();
+    let build = ["build", SQUARE, "--op_compiler_cache_dir"];
+    place.run(&[&build[..], &["all/s", "--kernel-meta", "all/kernel_meta"]].concat()).ended_with(0);
+    place.run(&[&build[..], &["alone/s", "--no-kernel-meta"]].concat()).ended_with(0);
+    let checked = |path: &str, code| {
+        let json = place.run(&["verify", path, "--format", "json"]).ended_with(code).json();
+        let stores = json["stores"].as_array().unwrap().clone();
+        let roots: Vec<String> =
+            stores.iter().map(|store| store["root"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(json["passed_over_count"], 0, "{json}");
+        assert!(json["files"].as_array().unwrap().is_empty(), "{json}");
+        (roots, json["checked"].as_u64().unwrap(), json["refused"].as_u64().unwrap())
+    };
+    assert_eq!(checked("all", 0), (vec!["all/s".to_owned()], 2, 0));
+    assert_eq!(checked("alone", 0), (vec!["alone/s".to_owned()], 1, 0));
+    assert_eq!(checked(".", 0), (vec!["./all/s".to_owned(), "./alone/s".to_owned()], 3, 0));
+    // A store that contains another directory with a store.
+    std::fs::rename(place.path("alone"), place.path("all/s/more")).unwrap();
+    assert_eq!(checked("all/s", 0), (vec!["all/s".to_owned(), "all/s/more/s".to_owned()], 2, 0));
+    let again = place.run(&["verify", "all", "all/s", "--format", "json"]).ended_with(0).json();
+    assert_eq!(again["stores"].as_array().unwrap().len(), 2, "each store once: {again}");
+
+    let entries = |root: &str| {
+        let is_entry = |path: &std::path::PathBuf| path.extension().is_some_and(|it| it == "kern");
+        files(&place.path(root)).into_iter().filter(is_entry).collect::<Vec<_>>()
+    };
+    for entry in entries("all/s/more") {
+        std::fs::OpenOptions::new().write(true).open(entry).unwrap().set_len(50).unwrap();
+    }
+    let ran = place.run(&["verify", "all"]).ended_with(1);
+    assert!(
+        ran.stdout.contains("prefix: expected") && ran.stdout.contains("opkeep repair all/s/more/s"),
+        "{ran:?}"
+    );
+    // What a repair quarantined is checked no more.
+    place.run(&["repair", "all/s/more/s"]).ended_with(0);
+    assert_eq!(entries("all/s/more").len(), 1, "it is kept");
+    assert_eq!(checked("all", 0).1, 2);
 }

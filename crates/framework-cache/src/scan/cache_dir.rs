@@ -10,9 +10,12 @@ use crate::tree::{Links, Walk, real_path_names};
 use opkeep_cann_meta::targets;
 use opkeep_fs::{Dir, DirEntry, FileKind};
 use opkeep_kernel_meta::is_quarantine;
+use opkeep_store::is_store;
 
 /// The subdirectory of MindSpore's cache with precompiles.
 pub(crate) const PREBUILT: &str = "tbe_prebuild_res";
+/// The subdirectory of a store with its targets.
+const STORE_VERSION: &str = "v1";
 pub(crate) const AKG_PARTS: [&str; 3] = ["akg", "composite", "tbe"];
 /// All subdirectories of caches that a scan reads.
 pub(crate) const SUBDIRS: [&str; 4] = [PREBUILT, AKG_PARTS[0], AKG_PARTS[1], AKG_PARTS[2]];
@@ -110,6 +113,8 @@ pub struct CacheDirs {
     pub links: Vec<PathBuf>,
     /// The directories that are not caches, but have files that may belong to kernels.
     pub others: Vec<OtherFiles>,
+    /// The directories of stores, in order. The files in a store are not searched.
+    pub stores: Vec<PathBuf>,
 }
 
 /// The files of one directory that may belong to kernels, and that no [`scan`](super::scan()) judges.
@@ -164,6 +169,7 @@ fn search(path: &Path, links: Links) -> io::Result<CacheDirs> {
     found.caches.sort_by(|a, b| a.path.cmp(&b.path));
     found.links.sort_unstable();
     found.others.sort_unstable();
+    found.stores.sort_unstable();
     Ok(found)
 }
 
@@ -186,6 +192,9 @@ impl Search {
         });
         let (links, names): (Vec<DirEntry>, Vec<DirEntry>) =
             names.into_iter().partition(|name| name.kind == FileKind::Link);
+        let has_version = names.iter().any(|name| name.kind == FileKind::Dir && name.name == STORE_VERSION);
+        let is_store = has_version && is_store(dir.path());
+        self.found.stores.extend(is_store.then(|| dir.path().to_owned()));
         let has_files = names.iter().any(|name| name.kind == FileKind::File);
         let mut files: Vec<&DirEntry> = names.iter().filter(|name| name.kind != FileKind::Dir).collect();
         files.extend(links.iter().filter(|link| !self.is_link_to_directory(&dir, link)));
@@ -193,7 +202,8 @@ impl Search {
             self.add_other_files(&dir, &files, part.is_some());
         }
         let before = self.found.caches.len();
-        for name in names.iter().filter(|name| name.kind == FileKind::Dir && !is_quarantine(&name.name)) {
+        let is_entered = |name: &OsStr| !(is_quarantine(name) || is_store && name == STORE_VERSION);
+        for name in names.iter().filter(|name| name.kind == FileKind::Dir && is_entered(&name.name)) {
             let (part, unreadable) = (Part::of(cache.as_ref(), &name.name), self.walk.unreadable_dirs.len());
             if let Some(below) = self.walk.below(&dir, &name.name, depth) {
                 real_names.push(name.name.clone());

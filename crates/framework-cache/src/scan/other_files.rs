@@ -19,9 +19,8 @@ use super::extract::is_ours;
 const HEADER: u64 = 20;
 
 impl CacheDirs {
-    /// Removes all files from [`others`](Self::others), and returns those that belong to kernels, in order. `skip` is
-    /// called with the other files that no [`scan`](super::scan) reports. Entries of a store are returned only if there
-    /// is no cache: a store beside caches is checked as a store.
+    /// Removes all files from [`others`](Self::others), and returns those that belong to kernels, and entries that were
+    /// copied from a store, in order. `skip` is called with the other files that no [`scan`](super::scan) reports.
     pub fn take_kernel_files(&mut self, mut skip: impl FnMut(PathBuf)) -> Vec<PathBuf> {
         let mut kernels = Vec::new();
         for OtherFiles { path, names, is_scanned } in std::mem::take(&mut self.others) {
@@ -32,7 +31,7 @@ impl CacheDirs {
                     Some((stem, "json")) => directory.has_object(stem) || directory.is_description(&path),
                     Some((stem, "o")) => directory.has_json(stem) || directory.is_object(&path),
                     Some((stem, "so")) => directory.has_json(stem),
-                    _ => self.caches.is_empty(),
+                    _ => true,
                 };
                 match is_kernel {
                     true => kernels.push(path),

@@ -13,7 +13,7 @@ use anyhow::Context;
 use opkeep_artifact::Expectations;
 use opkeep_cann_meta::known_target;
 use opkeep_framework_cache::Links;
-use opkeep_framework_cache::scan::find_through_links;
+use opkeep_framework_cache::scan::{CacheDirs, find_through_links};
 use opkeep_fs::Fs;
 use opkeep_kernel_entry::EntryFile;
 use opkeep_store::{MAX_ENTRY_BYTES, is_store};
@@ -21,7 +21,7 @@ use opkeep_store::{MAX_ENTRY_BYTES, is_store};
 use crate::flags::store::StoreArgs;
 use crate::input::pairs::{CheckOutcome, CheckedKernel, check_kernels, is_kernel_file};
 use crate::input::store::{StorePath, threads};
-use crate::input::{self, InputFiles};
+use crate::input::{self, InputFiles, real_path};
 use crate::ui::interrupt;
 use crate::ui::output::{ExitStatus, Output};
 use caches::note_links;
@@ -35,10 +35,10 @@ warnings and notes do not. A .json is checked with the object of its name or of 
 In a store, every entry is read in full: all bytes, the kernel, and whether it is the kernel of
 its key. Builds may use the store meanwhile. Other files in the store are reported.
 `opkeep repair` repairs a store.
-In a directory, all directories with kernels are checked: the caches that MindSpore, AKG and CANN
-write, CANN's work directories, operator packages, their build trees, and pairs elsewhere. Links
-to directories are followed, each directory is checked once, and a link to a directory above the
-named one is reported. Pseudo file systems (/proc, /sys) are skipped.
+In a directory, all directories with kernels are checked: stores, the caches that MindSpore, AKG
+and CANN write, CANN's work directories, operator packages, their build trees, and pairs
+elsewhere. Links to directories are followed, each directory is checked once, and a link to a
+directory above the named one is reported. Pseudo file systems (/proc, /sys) are skipped.
 A kernel in a cache is intact, damaged, an orphan, for another chip, or in progress: written
 within half an hour, open or locked. It is for another chip if its object, by its machine and
 e_flags, is not for the chip that the descriptor (.info) beside it or the directory's name states;
@@ -72,20 +72,22 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let expect = args.target.as_deref().map(target_expectations).transpose()?;
     let mut tally = VerifyTally::default();
     let mut paths = Vec::new();
-    let mut stores = Vec::new();
+    let mut stores = StorePaths::default();
     let (cancel, jobs) = (interrupt::cancel_on_signal(), threads(args.jobs));
     for path in &args.files {
         match (StorePath::of(path), input::can_read(path)) {
             (Some(store), _) => {
                 // A framework's caches may be beside a store, if a project uses one directory for both.
+                stores.add(store);
                 if expect.is_none()
                     && is_store(path)
                     && let Ok(found) = find_through_links(path)
-                    && !found.caches.is_empty()
                 {
-                    tally.caches.add(found, jobs, &cancel, output);
+                    stores.add_found(&found);
+                    if !found.caches.is_empty() {
+                        tally.caches.add(found, jobs, &cancel, output);
+                    }
                 }
-                stores.push(store);
             }
             (None, Err(error)) => tally.fail(path, &error, output),
             (None, Ok(())) => match expect.is_none().then(|| find_through_links(path).ok()).flatten() {
@@ -94,10 +96,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
                         tally.skipped_below.add(|| format!("`{}` is no kernel's", path.display()))
                     };
                     let files = found.take_kernel_files(skip);
+                    let has_store = stores.add_found(&found);
                     let unreadable = tally.caches.unreadable();
                     let kernels = tally.caches.add(found, jobs, &cancel, output);
                     let is_complete = tally.caches.unreadable() == unreadable;
-                    if kernels == 0 && files.is_empty() && is_complete && !cancel.is_cancelled() {
+                    if kernels == 0 && files.is_empty() && !has_store && is_complete && !cancel.is_cancelled()
+                    {
                         let nothing = anyhow::anyhow!("there is no kernel file in `{}`", path.display());
                         tally.fail(path, &nothing, output);
                     }
@@ -108,8 +112,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         }
     }
     if args.files.is_empty() {
-        stores.push(StorePath::default_store(&args.store)?);
+        stores.add(StorePath::default_store(&args.store)?);
     }
+    let StorePaths(stores) = stores;
     anyhow::ensure!(
         stores.is_empty() || expect.is_none(),
         "--target is for kernels in files: those of a store are for the target that their directory is named after"
@@ -158,6 +163,26 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         }
     }
     tally.print_report(output)
+}
+
+/// The stores to check, each once.
+#[derive(Default)]
+struct StorePaths(Vec<StorePath>);
+
+impl StorePaths {
+    fn add(&mut self, store: StorePath) {
+        let root = real_path(&store.root);
+        let is_known = |known: &StorePath| known.target == store.target && real_path(&known.root) == root;
+        if !self.0.iter().any(is_known) {
+            self.0.push(store);
+        }
+    }
+
+    /// Adds the stores that a search found. Returns whether there is one.
+    fn add_found(&mut self, found: &CacheDirs) -> bool {
+        found.stores.iter().for_each(|root| self.add(StorePath { root: root.clone(), target: None }));
+        !found.stores.is_empty()
+    }
 }
 
 /// Returns the path of a file with the links to its directory resolved, so that each file has one path.
