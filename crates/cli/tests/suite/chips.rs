@@ -106,11 +106,10 @@ fn import_skips_a_kernel_for_another_chip() {
 
 /// A kernel for the host that a build placed on request is valid, but no other rank is filled with it.
 #[test]
-fn kernels_that_a_build_placed_are_noted_and_not_copied() {
+fn kernels_that_a_build_placed_are_valid_and_not_copied() {
     let place = Place::new();
     place.run(&["build", SQUARE]).ended_with(0);
-    let ran = place.run(&["verify", "rank_0"]).ended_with(0);
-    says(&ran, &["note", "but its descriptor names Ascend910A; opkeep wrote it, as its user requested"]);
+    place.run(&["verify", "rank_0"]).ended_with(0);
     fs::create_dir_all(place.path("rank_1/kernel_meta")).unwrap();
     let ran = place.run(&["repair", "--fill", "--device-map", "0=2,1=3", "."]).ended_with(1);
     says(&ran, &["is no kernel for Ascend910A, which its descriptor names: `e_machine` of the object"]);

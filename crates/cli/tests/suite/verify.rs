@@ -315,3 +315,20 @@ fn a_store_below_a_directory_is_checked_as_a_store() {
     assert_eq!(entries("all/s/more").len(), 1, "it is kept");
     assert_eq!(checked("all", 0).1, 2);
 }
+
+#[test]
+fn kernels_that_opkeep_wrote_have_no_notes_until_they_are_changed() {
+    let (place, stem) = kernel();
+    let notes = || {
+        let ran = place.run(&["verify", "."]).ended_with(0);
+        ran.stdout.lines().filter(|line| line.starts_with("note")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(notes(), [""; 0]);
+    let json = place.run(&["verify", ".", "--format", "json"]).ended_with(0).json();
+    assert!(json["caches"][0]["items"].as_array().unwrap().is_empty(), "{json}");
+    let info = place.path(&format!("{stem}.info"));
+    let text = std::fs::read_to_string(&info).unwrap();
+    std::fs::remove_file(&info).unwrap();
+    std::fs::write(&info, format!("{text} ")).unwrap();
+    assert!(!notes().is_empty());
+}

@@ -9,7 +9,7 @@
 //!
 //! A kernel for another chip is an error of verification, is not imported, and is not copied to ranks. It runs on its
 //! own chip, so it is not damaged, and no repair moves it. If a view wrote the kernel, by its manifest, the user
-//! requested it, and it only gets a note.
+//! requested it; it only gets a note, and only if another program changed it since.
 
 use std::collections::BTreeMap;
 

@@ -119,6 +119,18 @@ pub(crate) fn is_ours(path: &Path, stem: &str, object: &Digest) -> bool {
     Dir::open_quietly(path).is_ok_and(|dir| own_objects(&dir).get(stem) == Some(object))
 }
 
+/// Returns whether a view wrote all files of the kernel called `stem` to `dir`, by its `record`, and no other program
+/// changed one of them since, except that MindSpore extends a `.json`.
+pub(crate) fn is_as_written(dir: &Dir, stem: &str, record: &Record<'_>) -> bool {
+    KernelFileKind::ALL.into_iter().all(|kind| {
+        let (file, known, mut bytes) = (kind.of(stem), record.file(kind), Vec::new());
+        known.seen.is_some_and(|seen| dir.file_state(&file) == Some(seen))
+            || matches!(dir.read(&file, MAX_OBJECT, &mut bytes), FileRead::Complete(_))
+                && (known.digest == Digest::of(&bytes)
+                    || kind == KernelFileKind::Json && record.is_extended(&bytes))
+    })
+}
+
 /// Converts a time in nanoseconds since 1970, which may be negative.
 fn time_of(nanos: i64) -> SystemTime {
     let distance = Duration::from_nanos(nanos.unsigned_abs());

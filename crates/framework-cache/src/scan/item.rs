@@ -229,7 +229,7 @@ pub enum Note {
     /// The kernel is for another chip than most others in its directory, but its descriptor names its chip.
     OtherChip(OtherChip),
     /// The kernel is for another chip than its descriptor or directory names, but a [`View`](opkeep_kernel_meta::View)
-    /// wrote it, as the user requested.
+    /// wrote its object. Another program changed its `.json` or descriptor since.
     OwnOtherChip(OtherChip),
     /// The descriptor or the directory names an unknown chip.
     UnknownChip {
@@ -375,7 +375,7 @@ impl fmt::Display for Note {
             ),
             Self::OtherChip(other) => write!(f, "{other}; its descriptor names that chip, too"),
             Self::UnknownChip { chip } => f.write_str(&unjudged(chip)),
-            Self::OwnOtherChip(other) => write!(f, "{other}; opkeep wrote it, as its user requested"),
+            Self::OwnOtherChip(other) => write!(f, "{other}; opkeep wrote its object, and its other files were changed since"),
             Self::OtherObject => f.write_str(
                 "the object beside the library is not the one that it was linked from; no program reads it",
             ),

@@ -37,6 +37,7 @@ mod in_use;
 mod item;
 pub(crate) mod judge;
 mod other_files;
+mod own_notes;
 mod ranks;
 mod scanner;
 mod shared_files;

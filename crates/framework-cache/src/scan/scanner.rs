@@ -12,7 +12,7 @@ use crate::scan::file_set::{self, ClassifiedNames};
 use crate::scan::in_use::InUseCheck;
 use crate::scan::item::{Item, ItemKind, ItemProblem, ItemState, Orphan};
 use crate::scan::judge::{self, JudgeBuffers, JudgedDir};
-use crate::scan::{chip_comparison, shared_files};
+use crate::scan::{chip_comparison, own_notes, shared_files};
 use opkeep_cann_meta::file_names::{FileSet, is_cann_kernel};
 use opkeep_fs::{Dir, FileKind, FileRead};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
@@ -158,6 +158,7 @@ impl CacheScan {
         if kind == Kind::Cann {
             self.move_foreign(first);
         }
+        own_notes::remove(dir, &mut self.items[first..]);
         self.items
             .extend(temps.into_iter().map(|temp| judged_dir.orphan(temp, ItemKind::Temp, Orphan::Temp)));
         for item in &mut self.items[first..] {

@@ -104,7 +104,7 @@ impl Record<'_> {
     }
 
     /// Returns whether `json` is a description of this kernel that MindSpore extended.
-    pub(crate) fn is_extended(&self, json: &[u8]) -> bool {
+    pub fn is_extended(&self, json: &[u8]) -> bool {
         is_extended(json) && self.objects().any(|object| describes(json, &object))
     }
 
