@@ -45,7 +45,8 @@ impl Looker<'_, '_> {
         for name in names.iter().filter(|name| !name.starts_with(".opkeep") && !is_quarantine(name.as_ref()))
         {
             let named = |kind: KernelFileKind| Some((kind, kind.stem_of(name)?));
-            let is_own = match [KernelFileKind::Object, KernelFileKind::Json].into_iter().find_map(named) {
+            let kernel_file = [KernelFileKind::Object, KernelFileKind::Json].into_iter().find_map(named);
+            let is_own = match kernel_file {
                 Some((kind, stem)) => match given.get(stem) {
                     Some(kernel) => matches!(self.decide(kernel)?, Decision::Place(_)),
                     None => self.is_own(stem, kind),
@@ -53,7 +54,9 @@ impl Looker<'_, '_> {
                 None => !name.ends_with(".so"),
             };
             if !is_own {
-                return Ok(Some(LeftReason::ForeignDirectory { file: format!("{path}{name}") }));
+                let is_changed =
+                    kernel_file.is_some_and(|(_, stem)| self.manifest.kernels.contains_key(stem));
+                return Ok(Some(LeftReason::ForeignDirectory { file: format!("{path}{name}"), is_changed }));
             }
             let below = match self.dir.entry(name) {
                 NameEntry::Nothing | NameEntry::File(_) => continue,

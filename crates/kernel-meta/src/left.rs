@@ -29,6 +29,8 @@ pub enum LeftReason {
     ForeignDirectory {
         /// A file of the foreign kernel.
         file: String,
+        /// Whether we wrote a file with this name, which was changed since: it is damaged, or another program's.
+        is_changed: bool,
     },
     /// The kernel is for another target than its descriptor names, the user did not choose that target, and the
     /// directory cannot be searched for foreign kernels.
@@ -121,7 +123,12 @@ impl fmt::Display for LeftReason {
                 "the files there are damaged ({problem}), opkeep did not write them, and this kernel is not for the chip \
                  that its descriptor names"
             ),
-            Self::ForeignDirectory { file } => write!(
+            Self::ForeignDirectory { file, is_changed: true } => write!(
+                f,
+                "it is not for the chip that its descriptor names, and a file in the directory was changed since opkeep \
+                 wrote it (`{file}`): it is damaged, or another program wrote it"
+            ),
+            Self::ForeignDirectory { file, is_changed: false } => write!(
                 f,
                 "it is not for the chip that its descriptor names, and the directory holds a kernel that opkeep did not \
                  write (`{file}`)"

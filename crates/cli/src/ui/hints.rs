@@ -1,15 +1,18 @@
 //! Hints: the arguments of this command that help with an error. Errors of libraries name no arguments.
 
-use opkeep::{BuildError, KernelError, ViewError, WarningKind};
+use std::path::Path;
+
+use opkeep::{BuildError, KernelError, LeftReason, ViewError, WarningKind};
 use opkeep_backend::BackendError;
 use opkeep_cache::CacheError;
 use opkeep_framework_cache::fill::{DeviceError, UnfilledReason};
 use opkeep_framework_cache::quarantine::RepairError;
+use opkeep_framework_cache::scan::find;
 use opkeep_onnx::{ModelError, OnnxError};
 use opkeep_store::StoreError;
 use opkeep_tensors::TensorError;
 
-use crate::ui::text::counted;
+use crate::ui::text::{counted, shell_quoted};
 
 /// Returns the hints for `error` and its causes, each a sentence.
 pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
@@ -122,6 +125,29 @@ pub(crate) fn unfilled_reason(reason: &UnfilledReason) -> String {
         _ => return reason.to_string(),
     };
     format!("{reason}; {hint}")
+}
+
+/// Returns the hint for a kernel that a build did not write to `directory`.
+pub(crate) fn left_kernel(reason: &LeftReason, directory: &Path) -> String {
+    const ELSEWHERE: &str = "--kernel-meta DIR writes to another directory, --no-kernel-meta to none";
+    // A repair recognises caches by their names.
+    let is_repairable = || find(directory).is_ok_and(|found| !found.caches.is_empty());
+    match reason {
+        LeftReason::InProgress(_) | LeftReason::Changed { .. } => "run it again when that is done".to_owned(),
+        LeftReason::Unreadable { .. } => "run it as the user who owns the file".to_owned(),
+        LeftReason::NotAFile { .. } | LeftReason::NotQuarantined { .. } => ELSEWHERE.to_owned(),
+        LeftReason::Release => format!(
+            "{ELSEWHERE}; --replace replaces it, until a build without debug options writes the release again"
+        ),
+        LeftReason::ForeignDirectory { is_changed: true, .. } => match is_repairable() {
+            true => format!(
+                "`opkeep repair {}` quarantines it if it is damaged; {ELSEWHERE}",
+                shell_quoted(&directory.to_string_lossy())
+            ),
+            false => format!("delete it if it is damaged; {ELSEWHERE}"),
+        },
+        _ => format!("{ELSEWHERE}; --replace replaces it, and `opkeep repair --undo` restores it"),
+    }
 }
 
 fn of_repair(error: &RepairError) -> Option<String> {

@@ -4,8 +4,8 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::common::{Place, Ran, SQUARE, files};
-use opkeep_testkit::caches::{CachedKernelFiles, Rank, cann_kernel};
+use crate::common::{Place, Ran, SQUARE, files, square_of};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel};
 use opkeep_testkit::toolkit::{Toolkit, python};
 
 /// A directory of MindSpore with one kernel.
@@ -82,6 +82,29 @@ fn a_directory_without_foreign_kernels_is_filled() {
     assert_eq!(files(&dir), before);
     place.run(&["build", SQUARE, "--target", "cpu"]).ended_with(0);
     assert_eq!(files(&dir).len(), before.len() + 5);
+}
+
+/// A damaged file may be one that a framework is writing, so it counts as foreign, but not as one that opkeep did not
+/// write.
+#[test]
+fn a_changed_file_of_opkeep_is_called_changed() {
+    let place = Place::new();
+    place.run(&["build", SQUARE]).ended_with(0);
+    let object = place.path("rank_0/kernel_meta/square_12484080525657478220_2.o");
+    std::fs::OpenOptions::new().write(true).open(&object).unwrap().set_len(500).unwrap();
+    for ending in ["json", "o", "info"] {
+        age(&object.with_extension(ending)).unwrap();
+    }
+    place.write("other.info", square_of(4));
+    let build = || place.run(&["build", "other.info", "--format", "json"]).ended_with(0);
+    let ran = build()
+        .says("a file in the directory was changed since opkeep wrote it (`square_12484080525657478220_2.o`)")
+        .says("/rank_0/kernel_meta` quarantines it if it is damaged");
+    assert!(!ran.stderr.contains("did not write"), "{ran:?}");
+    assert_eq!(ran.json()["left_alone"][0]["reason"], "foreign-directory");
+    assert_eq!(std::fs::metadata(&object).unwrap().len(), 500);
+    place.run(&["repair", "rank_0/kernel_meta"]).ended_with(0);
+    assert!(build().json()["left_alone"].as_array().unwrap().is_empty());
 }
 
 #[test]

@@ -301,7 +301,7 @@ fn a_guessed_target_writes_only_to_empty_or_own_directories() {
         let report = guess(&place, &kernels);
         assert_eq!((report.left.len(), report.written), (kernels.len(), 0), "{report:?}");
         assert!(report.left.iter().any(|left| matches!(&left.reason,
-            LeftReason::ForeignDirectory { file } if file.starts_with(&place.foreign.stem))));
+            LeftReason::ForeignDirectory { file, .. } if file.starts_with(&place.foreign.stem))));
         assert_eq!(all_bytes(place.base.path()), before);
     }
     // A chosen target is filled beside foreign kernels; kernels for the chip are placed in any case.

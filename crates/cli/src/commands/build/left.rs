@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use opkeep::{ForeignKernel, LeftKernel, LeftReason, STAYS_DISPLACED, ViewPlacement};
 use serde::Serialize;
 
-use crate::ui::hints::OTHER_VIEW;
+use crate::ui::hints::{self, OTHER_VIEW};
 use crate::ui::output::Output;
 use crate::ui::text::{counted, first_names};
 
@@ -39,11 +39,10 @@ pub(crate) fn print_report(placed: &ViewPlacement, chose_target: bool, output: &
             LeftReason::ForeignDirectory { .. } | LeftReason::UnreadableDirectory { .. }
         );
         if is_about_directory || kernels.len() > MAX_LISTED {
-            output.print_warning(&several(&kernels));
+            output.print_warning(&several(placed, &kernels));
         } else {
-            kernels
-                .iter()
-                .for_each(|kernel| output.print_warning(&line(&format!("`{}`", kernel.stem), kernel)));
+            let line = |kernel: &&LeftKernel| line(placed, &format!("`{}`", kernel.stem), kernel);
+            kernels.iter().for_each(|kernel| output.print_warning(&line(kernel)));
         }
     }
     placed.left.iter().all(|left| is_harmless(&left.reason, chose_target))
@@ -60,29 +59,15 @@ fn is_harmless(why: &LeftReason, chose_target: bool) -> bool {
     }
 }
 
-/// Returns one line for kernels that were left for the same reason, with the text of the first.
-fn several(kernels: &[&LeftKernel]) -> String {
+/// Returns one line for kernels of `placed` that were left for the same reason, with the text of the first.
+fn several(placed: &ViewPlacement, kernels: &[&LeftKernel]) -> String {
     let names = first_names(kernels.iter().map(|kernel| format!("`{}`", kernel.stem)), MAX_LISTED);
-    line(&format!("{} ({names})", counted(kernels.len(), "kernel")), kernels[0])
+    line(placed, &format!("{} ({names})", counted(kernels.len(), "kernel")), kernels[0])
 }
 
-fn line(what: &str, first: &LeftKernel) -> String {
-    let help = match first.reason {
-        LeftReason::InProgress(_) | LeftReason::Changed { .. } => "run it again when that is done",
-        LeftReason::Unreadable { .. } => "run it as the user who owns the file",
-        LeftReason::NotAFile { .. } | LeftReason::NotQuarantined { .. } => {
-            "--kernel-meta DIR writes to another directory, --no-kernel-meta to none"
-        }
-        LeftReason::Release => {
-            "--kernel-meta DIR writes to another directory, --no-kernel-meta to none; --replace replaces it, until a build \
-             without debug options writes the release again"
-        }
-        _ => {
-            "--kernel-meta DIR writes to another directory, --no-kernel-meta to none; --replace replaces it, and \
-             `opkeep repair --undo` restores it"
-        }
-    };
-    format!("kernel_meta is left as it is for {what}: {}; {help}", first.reason)
+fn line(placed: &ViewPlacement, what: &str, LeftKernel { reason, .. }: &LeftKernel) -> String {
+    let hint = hints::left_kernel(reason, &placed.directory);
+    format!("kernel_meta is left as it is for {what}: {reason}; {hint}")
 }
 
 /// A kernel that was left, as JSON.
