@@ -249,17 +249,23 @@ pub(crate) fn displaced_outdated(dir: &ViewDir, names: &[String]) -> Vec<(String
     outdated.filter_map(|name| Some((name.clone(), dir.file_state(name)?))).collect()
 }
 
-/// Removes those of `files` that equal a later one with the same former name. Best effort.
+/// Removes those of `files` that equal a later one with the same former name. A file that was written lately stays, and
+/// so does its equal: a process that has it open may still write to it. Best effort.
 pub(crate) fn remove_repeated(dir: &ViewDir, files: &[&(String, FileState)], now: SystemTime) {
-    let digest = |(name, _): &&(String, FileState)| {
-        dir.digest(name).ok().map(|(digest, _)| (outdated_name(name).map(str::to_owned), digest))
+    let read = |(name, _): &&(String, FileState)| {
+        let (digest, state) = dir.digest(name).ok()?;
+        let state = state.filter(|state| state.written_before(now, GRACE))?;
+        Some(((outdated_name(name).map(str::to_owned), digest), state))
     };
-    let digests: Vec<_> = files.iter().map(digest).collect();
-    for (at, (name, _)) in files.iter().enumerate() {
-        // A process that has the file open may still write to it.
-        let has_rested = || dir.file_state(name).is_some_and(|file| file.written_before(now, GRACE));
-        if digests[at].is_some() && digests[at + 1..].contains(&digests[at]) && has_rested() {
-            let _ = dir.unlink(name);
+    let found: Vec<_> = files.iter().map(read).collect();
+    let is_unchanged =
+        |at: usize| found[at].as_ref().is_some_and(|(_, state)| dir.file_state(&files[at].0) == Some(*state));
+    for (at, file) in files.iter().enumerate() {
+        let content = |at: usize| found[at].as_ref().map(|(content, _)| content);
+        let is_equal = |other: &usize| content(at).is_some() && content(at) == content(*other);
+        let equal = (at + 1..files.len()).find(is_equal);
+        if equal.is_some_and(|equal| is_unchanged(equal) && is_unchanged(at)) {
+            let _ = dir.unlink(&file.0);
         }
     }
 }
