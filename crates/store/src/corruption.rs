@@ -23,7 +23,7 @@ pub enum Corruption {
     },
     /// The number of bytes is wrong.
     #[error("{what}: expected {expected} bytes, found {found}")]
-    Truncated {
+    WrongLength {
         /// The part with the wrong length.
         what: &'static str,
         /// The expected number of bytes.

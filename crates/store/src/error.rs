@@ -65,8 +65,8 @@ pub enum StoreError {
     },
     /// The directory of a store or a target belongs to another program.
     #[error(
-        "`{path}` is not a store's: opkeep did not make it, it has no STORE.TAG, and it is not empty. It is left as it is; \
-         choose another directory, or move it away"
+        "`{path}` is not opkeep's: it has no STORE.TAG, and it is not empty. It is left as it is; choose another \
+         directory, or move it away"
     )]
     Foreign {
         /// The directory.

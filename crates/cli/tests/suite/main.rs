@@ -26,6 +26,8 @@ mod few_files;
 #[cfg(test)]
 mod file_limit;
 #[cfg(test)]
+mod foreign_dirs;
+#[cfg(test)]
 mod gc_kernel_cache;
 #[cfg(test)]
 mod golden;
@@ -47,8 +49,6 @@ mod no_locks;
 mod odd_places;
 #[cfg(test)]
 mod options;
-#[cfg(test)]
-mod others_stores;
 #[cfg(test)]
 mod repair;
 #[cfg(test)]

@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Place, Ran, SQUARE};
+use crate::common::{Place, Ran, SQUARE, files};
 use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Eight ranks with three kernels each, one of rank 1 truncated, and a cache of CANN with an orphan.
 fn caches() -> Place {
@@ -214,4 +214,41 @@ fn wrong_usage_is_reported() {
     place.run(&["build", SQUARE, "--no-kernel-meta", "--op_compiler_cache_dir", "store"]).ended_with(0);
     place.run(&["repair", "store", "run"]).ended_with(2).says("as the only path");
     place.run(&["repair", "--force", "store"]).ended_with(2).says("are for caches of frameworks");
+}
+
+/// All that `verify` reports.
+#[test]
+fn repair_repairs_a_store_and_the_caches_beside_it() {
+    let place = Place::new();
+    let build = ["build", SQUARE, "--no-kernel-meta", "--op_compiler_cache_dir", "project"];
+    place.run(&build).ended_with(0);
+    let rank = Rank::new(0);
+    let (intact, damaged) = (rank.square(1), rank.square(2));
+    let dir = rank.dir(&place.path("project"));
+    intact.write(&dir).unwrap();
+    damaged.write(&dir).unwrap();
+    let object = dir.join(format!("{}.o", damaged.stem));
+    fs::write(&object, &damaged.object[..9]).unwrap();
+    age(&object).unwrap();
+    let entry = files(&place.path("project/v1"))
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|e| e == "kern"))
+        .unwrap();
+    let mut bytes = fs::read(&entry).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&entry, bytes).unwrap();
+    place.run(&["verify", "project"]).ended_with(1);
+
+    let dry = place.run(&["repair", "--dry-run", "project", "--format", "json"]).ended_with(0).json();
+    assert_eq!((dry["caches"][0]["kernels"].as_u64(), &dry["left"]), (Some(2), &json!(0)), "{dry}");
+    assert_eq!(dry["store"]["targets"][0]["done"][0]["what"], "set-aside", "{dry}");
+    let ran = place.run(&["repair", "project"]).ended_with(0);
+    assert!(
+        !entry.exists() && !object.exists() && dir.join(format!("{}.o", intact.stem)).exists(),
+        "{ran:?}"
+    );
+    place.run(&["verify", "project"]).ended_with(0);
+    place.run(&["repair", "--undo", "project"]).ended_with(0);
+    assert!(object.exists() && !entry.exists());
+    place.run(&["repair", "--fill", "project"]).says("the store there is left as it is");
 }

@@ -1,4 +1,4 @@
-//! The store of an earlier version is read as that version read it.
+//! The store of an earlier version is read as that version read it, and is marked.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::fs;
@@ -101,4 +101,40 @@ fn an_earlier_directory_is_recognised_and_can_be_undone() {
     assert_eq!(json["undone"][0]["left"].as_array().unwrap().len(), 0, "{json}");
     assert_ne!(fs::read(&object).unwrap(), ours);
     place.run(&["verify", "run/kernels"]).ended_with(0);
+}
+
+/// Stores of earlier versions have no mark: their counters file or their entries identify them.
+#[test]
+fn a_store_of_an_earlier_version_is_read_and_marked() {
+    for lost in [&[][..], &["size"], &["size", "stats"], &["entries", "stats"]] {
+        let place = Place::new();
+        let build = |mode: &str| {
+            let args =
+                ["build", SQUARE, "--no-kernel-meta", "--format", "json", "--op_compiler_cache_mode", mode];
+            place.run(&args).ended_with(0)
+        };
+        assert_eq!(build("enable").count("compiled"), 1);
+        let (version, target) =
+            (place.path("cache/v1"), place.path("cache/v1").join(format!("cpu-{}", std::env::consts::ARCH)));
+        let marks = [version.join("STORE.TAG"), target.join("STORE.TAG")];
+        let text = marks.each_ref().map(|mark| fs::read(mark).unwrap());
+        let remove_marks = || {
+            marks.iter().for_each(|mark| fs::remove_file(mark).unwrap());
+            fs::remove_file(place.path("cache/CACHEDIR.TAG")).unwrap();
+        };
+        remove_marks();
+        for name in lost {
+            let path = target.join(name);
+            if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
+        }
+        let outcome = if lost.contains(&"entries") { "compiled" } else { "reused" };
+        assert_eq!(build("read-only").count(outcome), 1, "{lost:?}");
+        place.run(&["verify"]).ended_with(0);
+        assert!(!marks[0].exists() && !marks[1].exists(), "reading writes nothing");
+        assert_eq!(build("enable").count(outcome), 1, "{lost:?}");
+        assert_eq!(marks.each_ref().map(|mark| fs::read(mark).unwrap()), text);
+        remove_marks();
+        place.run(&["clear"]).ended_with(0);
+        assert!(place.entries().is_empty());
+    }
 }

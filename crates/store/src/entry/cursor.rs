@@ -18,7 +18,11 @@ impl<'a> Cursor<'a> {
     pub(super) fn range(&mut self, len: usize, what: &'static str) -> Result<Range<usize>, Corruption> {
         let end = self.at.saturating_add(len);
         if end > self.bytes.len() {
-            return Err(Corruption::Truncated { what, expected: end as u64, found: self.bytes.len() as u64 });
+            return Err(Corruption::WrongLength {
+                what,
+                expected: end as u64,
+                found: self.bytes.len() as u64,
+            });
         }
         Ok(std::mem::replace(&mut self.at, end)..end)
     }

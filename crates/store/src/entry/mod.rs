@@ -108,7 +108,7 @@ impl<'a> EntryBuilder<'a> {
             file_bytes: length as u64,
             created: self.created,
             cost: self.cost,
-            validation: self.validation,
+            validation_stamp: self.validation,
             members: self.members.len(),
             rest_sum: checksum(&file[rest..]),
         };
@@ -152,7 +152,7 @@ impl Entry {
 
     /// Returns the caller's validation stamp from [`EntryBuilder::new`].
     pub fn validation(&self) -> u32 {
-        self.prefix.validation
+        self.prefix.validation_stamp
     }
 
     /// Returns the time at which the entry was created.

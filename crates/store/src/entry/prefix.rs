@@ -29,7 +29,7 @@ pub(crate) struct Prefix {
     pub(crate) file_bytes: u64,
     pub(crate) created: SystemTime,
     pub(crate) cost: Duration,
-    pub(crate) validation: u32,
+    pub(crate) validation_stamp: u32,
     pub(crate) members: usize,
     /// The checksum of all bytes after the eager members.
     pub(crate) rest_sum: u64,
@@ -46,13 +46,13 @@ impl Prefix {
         file.extend(self.file_bytes.to_le_bytes());
         file.extend((created.as_nanos() as u64).to_le_bytes());
         file.extend(u64::try_from(self.cost.as_micros()).unwrap_or(u64::MAX).to_le_bytes());
-        file.extend(self.validation.to_le_bytes());
+        file.extend(self.validation_stamp.to_le_bytes());
         file.extend((self.members as u32).to_le_bytes());
         file.extend(self.rest_sum.to_le_bytes());
     }
 
-    /// Decodes and checks the prefix of a file of `file_bytes` bytes, of which `start` holds the first ones. `key` is
-    /// the requested key, or `None` to accept any. The cursor is then at the table.
+    /// Decodes and checks the prefix of a file of `file_bytes` bytes, of which `cursor` has the first ones. `key`
+    /// is the requested key, or `None` to accept any. The cursor is then at the table.
     ///
     /// # Errors
     /// The first check that fails.
@@ -61,10 +61,10 @@ impl Prefix {
         file_bytes: u64,
         key: Option<&Digest>,
     ) -> Result<Self, Corruption> {
-        let prefix_bytes = announced(cursor)?;
+        let prefix_bytes = prefix_length(cursor)?;
         let start = cursor.bytes;
         if prefix_bytes < FIXED + Digest::LEN || prefix_bytes > start.len() {
-            return Err(Corruption::Truncated {
+            return Err(Corruption::WrongLength {
                 what: "prefix",
                 expected: prefix_bytes as u64,
                 found: start.len() as u64,
@@ -83,7 +83,7 @@ impl Prefix {
         }
         let length = cursor.u64("length of the file")?;
         if length != file_bytes {
-            return Err(Corruption::Truncated { what: "file", expected: length, found: file_bytes });
+            return Err(Corruption::WrongLength { what: "file", expected: length, found: file_bytes });
         }
         Ok(Self {
             prefix_bytes,
@@ -91,7 +91,7 @@ impl Prefix {
             file_bytes,
             created: SystemTime::UNIX_EPOCH + Duration::from_nanos(cursor.u64("creation time")?),
             cost: Duration::from_micros(cursor.u64("cost")?),
-            validation: cursor.u32("validation stamp")?,
+            validation_stamp: cursor.u32("validation stamp")?,
             members: cursor.u32("number of members")? as usize,
             rest_sum: cursor.u64("checksum")?,
         })
@@ -107,15 +107,15 @@ impl Prefix {
         let at_most = |bytes: usize| usize::try_from(file_bytes).unwrap_or(usize::MAX).min(bytes);
         let mut start = read_start(at_most(USUAL))?;
         let longer = |prefix: &usize| (USUAL + 1..=LONGEST).contains(prefix);
-        if let Some(prefix) = announced(&mut Cursor::new(&start)).ok().filter(longer) {
+        if let Some(prefix) = prefix_length(&mut Cursor::new(&start)).ok().filter(longer) {
             start = read_start(at_most(prefix))?;
         }
         Ok(Self::decode(&mut Cursor::new(&start), file_bytes, Some(key)))
     }
 }
 
-/// Returns the length of the prefix, from the prefix's own field.
-fn announced(cursor: &mut Cursor<'_>) -> Result<usize, Corruption> {
+/// Checks magic and format; returns the length of the prefix.
+fn prefix_length(cursor: &mut Cursor<'_>) -> Result<usize, Corruption> {
     let magic = cursor.take::<8>("magic")?;
     if &magic != MAGIC {
         return Err(Corruption::Magic { found: magic });
@@ -159,7 +159,7 @@ mod tests {
             let file = entry.encode(&key).unwrap();
             let prefix = read(&file, &key).unwrap();
             assert_eq!((prefix.cost, prefix.members, prefix.key), (COST, members, key));
-            // No byte after the prefix is read, and every byte of it is checked.
+            // Bytes after the prefix do not matter; damage in it is found.
             let mut bad = file.clone();
             bad[prefix.prefix_bytes..].fill(0);
             assert_eq!(read(&bad, &key).unwrap(), prefix);
@@ -175,6 +175,6 @@ mod tests {
         // A prefix with an impossible length is not read.
         let mut forged = EntryBuilder::new(3).encode(&key).unwrap();
         forged[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert!(matches!(read(&forged, &key), Err(Corruption::Truncated { what: "prefix", .. })));
+        assert!(matches!(read(&forged, &key), Err(Corruption::WrongLength { what: "prefix", .. })));
     }
 }

@@ -41,14 +41,14 @@ use crate::lock::{self, KeyLock, LockOutcome};
 use crate::{StoreError, TargetStore, files};
 use opkeep_fs::{Dir, FileStat, idle, unique_name};
 
-/// The amount to evict.
+/// An amount of entries: a limit, or how much to evict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct EvictionGoal {
+pub(crate) struct Amount {
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
 }
 
-impl EvictionGoal {
+impl Amount {
     pub(crate) fn is_reached_by(&self, evicted: &FileTotals) -> bool {
         evicted.bytes >= self.bytes && evicted.files >= self.entries
     }
@@ -86,7 +86,7 @@ impl Eviction<'_> {
     }
 
     /// Deletes entries until `goal` is reached, or no candidate is left.
-    pub(crate) fn reach(&mut self, goal: EvictionGoal, candidates: &[EvictionCandidate]) {
+    pub(crate) fn reach(&mut self, goal: Amount, candidates: &[EvictionCandidate]) {
         let before = self.evicted;
         let gained = |evicted: FileTotals| {
             let mut gained = evicted;

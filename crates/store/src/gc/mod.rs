@@ -12,34 +12,33 @@ use crate::layout::GC_LOCK;
 use crate::size::{Known, SizeEstimate};
 use crate::stats::Counter;
 use crate::{Limits, StoreError, TargetStore, files, lock};
-use evict::{Eviction, EvictionGoal};
+use evict::{Amount, Eviction};
 use opkeep_fs::idle;
 use opkeep_fs::{FileLock, TryLock};
 use prune::Pruner;
 
 /// The idle time before which an entry is never evicted because of a limit.
 const IDLE_FOR: Duration = Duration::from_secs(1800);
-/// The shortest and the longest time until the next eviction when all remaining entries are in use.
-const REST: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(600));
+/// The shortest and the longest wait for the next eviction if this one left too much.
+const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(600));
+/// The maximum number of evictions in a row, if other processes put more meanwhile.
+const ROUNDS: usize = 3;
 
 /// The lock of the process that evicts.
 pub(crate) enum GcLock {
     Held(FileLock),
     /// The file system has no locks.
-    None(File),
+    Unsupported(File),
 }
 
 impl GcLock {
     fn file(&self) -> &File {
         match self {
             Self::Held(lock) => lock.file(),
-            Self::None(file) => file,
+            Self::Unsupported(file) => file,
         }
     }
 }
-
-/// The number of times that an eviction is repeated because other processes put more meanwhile.
-const ROUNDS: usize = 3;
 
 /// Options of [`TargetStore::gc`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +54,7 @@ pub struct GcOptions {
 }
 
 impl GcOptions {
-    /// These options, and whether only to report.
+    /// These options with this `dry_run`.
     #[must_use]
     pub fn with_dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
@@ -98,11 +97,11 @@ pub struct GcReport {
     pub failure: Option<StoreError>,
 }
 
-/// The limit, and the goal of an eviction when the limit is exceeded.
+/// The limit, and the usage to which an eviction reduces it.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    max: Option<EvictionGoal>,
-    keep: EvictionGoal,
+    max: Option<Amount>,
+    keep: Amount,
 }
 
 impl Bounds {
@@ -112,26 +111,26 @@ impl Bounds {
         let entries = entries.unwrap_or(u64::MAX);
         match (options.max_bytes, limits.max_bytes) {
             (Some(bytes), _) => {
-                let max = EvictionGoal { bytes, entries };
-                Self { max: Some(max), keep: EvictionGoal { bytes, entries: keep_entries } }
+                let max = Amount { bytes, entries };
+                Self { max: Some(max), keep: Amount { bytes, entries: keep_entries } }
             }
             (None, Some(bytes)) => {
-                let max = EvictionGoal { bytes, entries };
+                let max = Amount { bytes, entries };
                 Self {
                     max: Some(max),
-                    keep: EvictionGoal { bytes: limits.remaining_of(bytes), entries: keep_entries },
+                    keep: Amount { bytes: limits.remaining_of(bytes), entries: keep_entries },
                 }
             }
-            (None, None) => Self { max: None, keep: EvictionGoal { bytes: u64::MAX, entries } },
+            (None, None) => Self { max: None, keep: Amount { bytes: u64::MAX, entries } },
         }
     }
 
     /// Returns the amount to evict, if the limit is exceeded.
-    fn excess(&self, usage: &TargetUsage) -> Option<EvictionGoal> {
+    fn excess(&self, usage: &TargetUsage) -> Option<Amount> {
         let (bytes, entries) = (usage.total().bytes, usage.entries.files);
         let max = self.max.filter(|max| bytes > max.bytes || entries > max.entries)?;
         let over = |found: u64, max: u64, keep: u64| if found > max { found - keep.min(found) } else { 0 };
-        Some(EvictionGoal {
+        Some(Amount {
             bytes: over(bytes, max.bytes, self.keep.bytes),
             entries: over(entries, max.entries, self.keep.entries),
         })
@@ -139,12 +138,12 @@ impl Bounds {
 }
 
 impl TargetStore {
-    /// Removes stale files, quarantined entries that are older than a week, and, if the limits are exceeded, entries
-    /// that were idle for half an hour, until the remaining part of the limits is reached. Only one process at a time
-    /// evicts, and no process waits for it.
+    /// Removes stale files and entries quarantined for a week; over the limits, also entries quarantined or idle for half
+    /// an hour, down to the part of the limits that evictions leave. Only one process at a time evicts, and none waits
+    /// for it.
     ///
     /// # Errors
-    /// A directory cannot be listed, or the store is read-only and it is no dry run.
+    /// Listing or locking fails, or the store is read-only and it is no dry run.
     pub fn gc(&self, options: &GcOptions) -> Result<GcReport, StoreError> {
         if options.dry_run {
             if lock::is_held(self.store().fs(), &self.dir().join(GC_LOCK)) {
@@ -181,7 +180,7 @@ impl TargetStore {
         let lock = match fs.try_lock(lock, &path).map_err(trouble)? {
             TryLock::Held(lock) => GcLock::Held(lock),
             TryLock::Busy(_) => return Ok(None),
-            TryLock::Unsupported(file) => GcLock::None(file),
+            TryLock::Unsupported(file) => GcLock::Unsupported(file),
         };
         self.tracker().clock.set(files::touch(fs, lock.file(), &path).map_err(trouble)?);
         Ok(Some((lock, self.tracker().clock.now())))
@@ -213,7 +212,7 @@ impl TargetStore {
         Ok(())
     }
 
-    /// Evicts down to the limits. Returns the report, and the oldest last use of the entries in use.
+    /// Removes what is due. Returns the report, and the oldest last use of the entries in use.
     fn evict_excess(
         &self,
         options: &GcOptions,
@@ -230,7 +229,7 @@ impl TargetStore {
             Eviction { target: self, now, dry, evicted: FileTotals::default(), failed: 0, failure: None };
         let mut candidates = walked.idle;
         if let Some(age) = options.older_than {
-            // The remaining candidates were idle for half an hour; a shorter age has removed all.
+            // All others were idle for half an hour: a shorter `age` leaves none.
             eviction.older_than(age, &mut candidates);
         }
         removed.entries = eviction.evicted;
@@ -238,10 +237,10 @@ impl TargetStore {
         if let Some(excess) = bounds.excess(&before.without(&removed)) {
             let damaged = left.into_iter().filter(|other| other.kind == Kind::Quarantined).collect();
             prune.quarantine(damaged, excess.bytes, &mut removed);
-            // Computed from the remaining usage: it may be within the limit already, but not down to the goal.
-            let gained = before.without(&removed).total().bytes;
-            let bytes = gained.saturating_sub(bounds.keep.bytes).min(excess.bytes);
-            eviction.reach(EvictionGoal { bytes, entries: excess.entries }, &candidates);
+            // Computed from what remains: it may be within the limit, but not yet down to `bounds.keep`.
+            let bytes_left = before.without(&removed).total().bytes;
+            let bytes = bytes_left.saturating_sub(bounds.keep.bytes).min(excess.bytes);
+            eviction.reach(Amount { bytes, entries: excess.entries }, &candidates);
             removed.entries = eviction.evicted;
         }
         let after = before.without(&removed);
@@ -263,8 +262,8 @@ impl TargetStore {
         let counted = SizeEstimate { bytes: report.after.total().bytes, entries: report.after.entries.files };
         let over = tracker.limits.are_exceeded_by(counted.bytes, counted.entries);
         let in_use_for = oldest_in_use.map_or(IDLE_FOR, |used| idle(used, now));
-        let rest = IDLE_FOR.saturating_sub(in_use_for).clamp(REST.0, REST.1);
-        let not_before = over.then(|| now + rest);
+        let wait = IDLE_FOR.saturating_sub(in_use_for).clamp(RETRY_AFTER.0, RETRY_AFTER.1);
+        let not_before = over.then(|| now + wait);
         tracker.size.correct(self.store().fs(), before, counted, not_before, now)
     }
 }

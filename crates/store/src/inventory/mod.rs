@@ -1,7 +1,7 @@
 //! The content of a target's directory, by one look at each file: totals, and candidates for eviction.
 //!
-//! Files of the store are recognized by their names. All other files are foreign: they are counted separately, never
-//! count against a limit, since the store must not delete them, and are never changed.
+//! Files of the store are recognized by their names. Others with UTF-8 names are foreign: they are counted separately,
+//! never changed, and count against no limit: the store must not delete them.
 
 pub(crate) mod abandoned;
 pub(crate) mod scan;
@@ -16,6 +16,9 @@ use crate::layout::{self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES, is_q
 use crate::{Store, StoreError};
 use opkeep_fs::idle;
 use opkeep_fs::{FileId, FileStat};
+
+/// A last use further ahead of the clock than this is set to the current time.
+const AHEAD: Duration = Duration::from_secs(600);
 
 /// A number of files and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +61,7 @@ pub struct TargetUsage {
     pub locks: FileTotals,
     /// Quarantined entries, and the files with the reasons.
     pub quarantine: FileTotals,
-    /// Counters files, lock files and the mark of the directory.
+    /// The files `size`, `stats`, `*.lock` and `STORE.TAG`.
     pub records: FileTotals,
     /// Files of other programs. They count against no limit and are never changed.
     pub foreign: FileTotals,
@@ -95,7 +98,7 @@ pub(crate) struct EvictionCandidate {
 /// The kind of a file that is not an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A temporary file, with the number of the process that created it.
+    /// A temporary file, with the ID of the process that created it.
     Temporary(u32),
     Lock,
     Quarantined,
@@ -120,9 +123,6 @@ pub(crate) struct InventoryReport {
     pub(crate) oldest_in_use: Option<SystemTime>,
     pub(crate) others: Vec<InventoryFile>,
 }
-
-/// The maximum time by which a last use may be ahead of the clock and is still believed.
-const AHEAD: Duration = Duration::from_secs(600);
 
 /// A walk through the directory of a target, which lists the entries that were not used for `idle_for`.
 pub(crate) struct InventoryWalk<'a> {
@@ -153,11 +153,11 @@ impl InventoryWalk<'_> {
     /// As [`walk`](Self::walk).
     pub(crate) fn walk_others(&self) -> Result<InventoryReport, StoreError> {
         let mut walked = InventoryReport::default();
-        // Directories without their final name are beside the final one. No other file here belongs to the target.
+        // Directories being created are here, beside their final names. No other file here is the target's.
         for dir in [self.store.root(), &self.store.version_dir()] {
             let _ = self.each(dir, |name, seen| {
                 let mut usage = TargetUsage::default();
-                walked.others.extend(other(dir, name, &seen, &[NEW], &mut usage));
+                walked.others.extend(classify(dir, name, &seen, &[NEW], &mut usage));
                 walked.usage.temporary += usage.temporary;
             });
         }
@@ -166,7 +166,7 @@ impl InventoryWalk<'_> {
             name if TARGET_FILES.contains(&name) && seen.is_file() => {
                 walked.usage.records.add(seen.state.len)
             }
-            name => walked.others.extend(other(self.dir, name, &seen, &[NEW, LOCK], &mut walked.usage)),
+            name => walked.others.extend(classify(self.dir, name, &seen, &[NEW, LOCK], &mut walked.usage)),
         })?;
         self.others("tmp", &[PUT, EVICT], &mut walked)?;
         self.others("locks", &[LOCK], &mut walked)?;
@@ -174,7 +174,7 @@ impl InventoryWalk<'_> {
         let entries = self.dir.join("entries");
         self.each(&entries, |name, seen| {
             if !(seen.is_dir() && is_shard(name)) {
-                walked.others.extend(other(&entries, name, &seen, &[NEW], &mut walked.usage));
+                walked.others.extend(classify(&entries, name, &seen, &[NEW], &mut walked.usage));
             }
         })?;
         Ok(walked)
@@ -183,7 +183,7 @@ impl InventoryWalk<'_> {
     fn others(&self, name: &str, prefixes: &[&str], walked: &mut InventoryReport) -> Result<(), StoreError> {
         let dir = self.dir.join(name);
         self.each(&dir, |name, seen| {
-            walked.others.extend(other(&dir, name, &seen, prefixes, &mut walked.usage));
+            walked.others.extend(classify(&dir, name, &seen, prefixes, &mut walked.usage));
         })
     }
 
@@ -222,8 +222,8 @@ impl InventoryWalk<'_> {
         Ok(())
     }
 
-    /// Calls `visit` with each name in a directory and its state; follows no link. A missing or untrusted directory counts as
-    /// empty.
+    /// Calls `visit` with each UTF-8 name of a directory, and its own state: follows no link. A missing or untrusted
+    /// directory counts as empty.
     fn each(&self, dir: &Path, mut visit: impl FnMut(&str, FileStat)) -> Result<(), StoreError> {
         let directory = match self.store.directory(dir, false) {
             Ok(Some(directory)) => directory,
@@ -242,18 +242,18 @@ impl InventoryWalk<'_> {
 }
 
 /// Classifies a file that is not an entry by its name, and adds it to `usage`. Returns `None` for a foreign file.
-pub(crate) fn other(
+pub(crate) fn classify(
     dir: &Path,
     name: &str,
     seen: &FileStat,
     prefixes: &[&str],
     usage: &mut TargetUsage,
 ) -> Option<InventoryFile> {
-    let below = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let parent = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let kind = match layout::creator(name, prefixes) {
         Some(process) if seen.is_file() || seen.is_dir() && name.starts_with(NEW) => Kind::Temporary(process),
-        _ if seen.is_file() && below == "locks" && name.parse::<Digest>().is_ok() => Kind::Lock,
-        _ if seen.is_file() && below == "quarantine" && is_quarantined(name) => Kind::Quarantined,
+        _ if seen.is_file() && parent == "locks" && name.parse::<Digest>().is_ok() => Kind::Lock,
+        _ if seen.is_file() && parent == "quarantine" && is_quarantined(name) => Kind::Quarantined,
         _ => {
             usage.foreign.add(seen.state.len);
             return None;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use opkeep_digest::Digest;
 
-use super::{InventoryFile, Kind, TargetUsage, other};
+use super::{InventoryFile, Kind, TargetUsage, classify};
 use crate::gc::prune::Pruner;
 use crate::layout::{self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES};
 use crate::problem::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
@@ -155,7 +155,7 @@ impl DirectoryScan {
     /// Classifies a file by its name. A file with a name that the store does not give is foreign.
     fn own(&mut self, target: &TargetStore, dir: &Path, name: &str, seen: &FileStat, prefixes: &[&str]) {
         let (store, now) = (target.store(), target.tracker().clock.now());
-        let other = other(dir, name, seen, prefixes, &mut TargetUsage::default());
+        let other = classify(dir, name, seen, prefixes, &mut TargetUsage::default());
         let is_stale = other.as_ref().is_some_and(|other| Pruner { store, now, dry: true }.is_stale(other));
         let kind = match other.as_ref().map(|other| other.kind) {
             Some(Kind::Temporary(_)) if is_stale => OtherFileKind::StaleTemporary,

@@ -138,7 +138,7 @@ fn unreadable(kind: ProblemKind) -> Checked {
 
 /// Whether a file does not begin like an entry.
 fn is_no_entry(damage: &Corruption) -> bool {
-    matches!(damage, Corruption::Magic { .. } | Corruption::Truncated { what: "magic", .. })
+    matches!(damage, Corruption::Magic { .. } | Corruption::WrongLength { what: "magic", .. })
 }
 
 /// Whether a file was truncated during the read.

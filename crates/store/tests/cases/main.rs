@@ -1,7 +1,7 @@
 //! The store among several processes, users and file systems. The program runs itself as the other processes, and its
 //! trials run one after the other: some count the memory of all threads, others keep a disk full.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without `#[test]`")]
 #![expect(clippy::print_stdout, reason = "what some trials measured is worth seeing")]
 
 #[path = "../common/mod.rs"]

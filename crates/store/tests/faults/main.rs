@@ -10,7 +10,7 @@
 //! takes from the commit; `all` plays each.
 
 #![expect(clippy::disallowed_methods, reason = "these tests look at what faults left")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without `#[test]`")]
 #![expect(clippy::print_stdout, reason = "how many points were covered is worth seeing")]
 
 mod audit;

@@ -72,7 +72,7 @@ fn any_other_length_is_a_miss() {
     for more in [&b"\0"[..], b"x", &[0; 512], &bytes] {
         fs::write(&path, [&bytes, more].concat()).unwrap();
         assert!(
-            matches!(damaged(&store, &key).corruption, Corruption::Truncated { .. }),
+            matches!(damaged(&store, &key).corruption, Corruption::WrongLength { .. }),
             "{} more",
             more.len()
         );

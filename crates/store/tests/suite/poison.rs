@@ -160,13 +160,13 @@ fn extra_bytes_before_between_and_after_members() {
     }
     let mut forged = real.clone();
     forged.set_body(&[real.body(), other.body()].concat());
-    assert!(matches!(forged.damage(&store, "relu"), Corruption::Truncated { .. }));
+    assert!(matches!(forged.damage(&store, "relu"), Corruption::WrongLength { .. }));
     for prefix in [0, 16, 47, u32::MAX, i32::MAX as u32, real.bytes.len() as u32] {
         let mut forged = real.clone();
         forged.bytes[12..16].copy_from_slice(&prefix.to_le_bytes());
         let damage = forged.damage(&store, "relu");
         assert!(
-            matches!(damage, Corruption::Truncated { .. } | Corruption::PrefixDigest { .. }),
+            matches!(damage, Corruption::WrongLength { .. } | Corruption::PrefixDigest { .. }),
             "{prefix}: {damage:?}"
         );
     }
