@@ -1,7 +1,7 @@
 //! The cache among several processes: this program runs itself as the others.
 
 #![expect(clippy::disallowed_methods, reason = "these processes communicate through files")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without `#[test]`")]
 #![expect(clippy::print_stdout, reason = "what was measured is worth seeing")]
 
 #[path = "../common/mod.rs"]

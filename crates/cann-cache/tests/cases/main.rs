@@ -3,7 +3,7 @@
 //! files are not deleted.
 
 #![expect(clippy::disallowed_methods, reason = "tests make caches by hand, and run themselves")]
-#![expect(clippy::unwrap_used, reason = "these tests are functions without the attribute")]
+#![expect(clippy::unwrap_used, reason = "these tests are functions without `#[test]`")]
 #![expect(clippy::print_stdout, clippy::exit, reason = "the other process reports its state")]
 
 #[path = "../common/mod.rs"]

@@ -1,6 +1,6 @@
 //! Tests that run in processes of their own: some count the memory of all threads, one runs cargo.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without `#[test]`")]
 #![expect(clippy::disallowed_methods, reason = "tests, and an example")]
 #![expect(clippy::print_stdout, reason = "what some trials measured is worth seeing")]
 

@@ -1,8 +1,8 @@
-//! Caches that several processes use. The program runs itself as the other processes, and each trial in a process of
-//! its own: between fork and exec a child has all files of its parent open, and open files are left alone.
+//! Trials of caches that several processes use. The program runs itself as the other processes, and once for each
+//! trial: between fork and exec a child has all files of its parent open, and repairs leave open files alone.
 
 #![expect(clippy::disallowed_methods, reason = "tests make and damage caches by hand, and run themselves")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without the attribute")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without `#[test]`")]
 #![expect(clippy::print_stdout, reason = "the other process reports its state")]
 
 #[path = "../common/mod.rs"]

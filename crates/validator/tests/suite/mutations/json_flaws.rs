@@ -29,14 +29,20 @@ const fn text(name: &'static str, change: fn(&mut Vec<u8>)) -> Mutation {
 pub(crate) const FIELDS: &[Mutation] = &[
     text("nothing at all", Vec::clear),
     text("a torn file", |json| json.truncate(json.len() / 2)),
-    text("a last byte less", |json| json.truncate(json.len() - 1)),
-    text("a page of zeroes", |json| {
+    text("no last byte", |json| json.truncate(json.len() - 1)),
+    text("half zeroes", |json| {
         let half = json.len() / 2;
         json[half..].fill(0);
     }),
-    text("two files", |json| json.extend(json.clone())),
+    text("doubled", |json| json.extend(json.clone())),
     text("something behind it", |json| json.extend(b"}")),
-    text("no text", |json| json[20] = 0xff),
+    text("0xff", |json| json[20] = 0xff),
+    Mutation {
+        of: VECTOR,
+        name: "a byte order mark",
+        codes: &[],
+        change: Change::Text(|json| json.splice(..0, *b"\xef\xbb\xbf").for_each(drop)),
+    },
     Mutation {
         of: VECTOR,
         name: "a field that is there twice",
@@ -52,15 +58,27 @@ pub(crate) const FIELDS: &[Mutation] = &[
     fields(VECTOR, "half a digest", &[Code::FIELD], |fields| set(fields, "sha256", "0".repeat(32))),
     fields(VECTOR, "an empty digest", &[Code::FIELD], |fields| set(fields, "sha256", "")),
     fields(VECTOR, "a digest that is a number", &[Code::FIELD], |fields| set(fields, "sha256", 7)),
-    fields(VECTOR, "another digest of null", &[], |fields| set(fields, "objSha256", Value::Null)),
-    fields(VECTOR, "a digest of another object that AKG would have", &[Code::SHA256], |fields| {
+    fields(VECTOR, "objSha256 of null", &[], |fields| set(fields, "objSha256", Value::Null)),
+    fields(VECTOR, "a wrong digest, the right one in AKG's field", &[Code::SHA256], |fields| {
         let digest = fields.insert("sha256".into(), "0".repeat(64).into()).unwrap();
         set(fields, "objSha256", digest);
     }),
-    fields(VECTOR, "no digest but the one that AKG would have", &[Code::MISSING], |fields| {
+    fields(VECTOR, "no digest but in AKG's field", &[Code::MISSING], |fields| {
         let digest = fields.remove("sha256").unwrap();
         set(fields, "objSha256", digest);
     }),
+    fields("AKG", "another digest", &[Code::NO_MAGIC, Code::SHA256], |fields| {
+        set(fields, "sha256", "0".repeat(64));
+    }),
+    fields(
+        "AKG",
+        "a wrong digest, the right one in `objSha256`",
+        &[Code::NO_MAGIC, Code::SHA256],
+        |fields| {
+            let digest = fields.insert("sha256".into(), "0".repeat(64).into()).unwrap();
+            set(fields, "objSha256", digest);
+        },
+    ),
     fields(VECTOR, "no magic", &[Code::MISSING], |fields| drop(fields.remove("magic"))),
     fields("cpu", "no magic", &[Code::MISSING], |fields| drop(fields.remove("magic"))),
     fields(VECTOR, "an unknown magic", &[Code::FIELD], |fields| {
@@ -88,8 +106,8 @@ pub(crate) const FIELDS: &[Mutation] = &[
     fields(VECTOR, "other cores", &[Code::CORE_TYPES, Code::MAGIC_MISFIT, Code::KERNEL_TYPE], |fields| {
         set(fields, "coreType", "AiCore");
     }),
-    fields(VECTOR, "other cores in old words", &[Code::CORE_TYPES], |fields| set(fields, "core_type", "AIC")),
-    fields(VECTOR, "cores of tomorrow", &[Code::UNKNOWN_CORE], |fields| {
+    fields(VECTOR, "other cores, old field", &[Code::CORE_TYPES], |fields| set(fields, "core_type", "AIC")),
+    fields(VECTOR, "unknown cores", &[Code::UNKNOWN_CORE], |fields| {
         set(fields, "coreType", "QuantumCore");
         set(fields, "core_type", "AIQ");
     }),
@@ -101,7 +119,7 @@ pub(crate) const FIELDS: &[Mutation] = &[
         fields.remove("coreType");
         fields.remove("core_type");
     }),
-    fields(VECTOR, "cores in old words only", &[Code::MAY_LACK_FIELD], |fields| {
+    fields(VECTOR, "cores, old field only", &[Code::MAY_LACK_FIELD], |fields| {
         fields.remove("coreType");
     }),
     fields("310P", "no cores", &[Code::MAY_LACK_FIELD], |fields| drop(fields.remove("coreType"))),
@@ -111,13 +129,14 @@ pub(crate) const FIELDS: &[Mutation] = &[
     fields("310B AscendC", "no workspace", &[Code::MAY_LACK_FIELD], |fields| {
         fields.remove("workspace");
     }),
+    fields(VECTOR, "scratch memory that is no object", &[Code::FIELD], |fields| set(fields, "workspace", 7)),
     fields(VECTOR, "the magic of mixed kernels", &[Code::MAGIC_MISFIT], |fields| {
         set(fields, "magic", "RT_DEV_BINARY_MAGIC_ELF");
     }),
     fields("950 vector", "the magic of mixed kernels", &[Code::MAGIC_MISFIT], |fields| {
         set(fields, "magic", "RT_DEV_BINARY_MAGIC_ELF");
     }),
-    fields(VECTOR, "a list of another kernel's name", &[Code::BASE_NAME], |fields| {
+    fields(VECTOR, "a list and another name", &[Code::BASE_NAME], |fields| {
         set(fields, "kernelName", "Other");
     }),
     fields(VECTOR, "a list and no name", &[Code::BASE_NAME], |fields| drop(fields.remove("kernelName"))),
@@ -139,11 +158,11 @@ pub(crate) const FIELDS: &[Mutation] = &[
     }),
     fields(VECTOR, "no list", &[Code::BY_KEY], |fields| drop(fields.remove("kernelList"))),
     fields(VECTOR, "a list that is null", &[Code::BY_KEY], |fields| set(fields, "kernelList", Value::Null)),
-    fields("910B many mixed kernels", "no list", &[Code::BY_KEY], |fields| {
+    fields(MANY, "no list", &[Code::BY_KEY], |fields| {
         fields.remove("kernelList");
     }),
     fields("910B part, vector", "no list", &[Code::BY_KEY], |fields| drop(fields.remove("kernelList"))),
-    fields(VECTOR, "no list, and the name of nothing", &[Code::KERNEL, Code::BIN_NAME], |fields| {
+    fields(VECTOR, "no list, and an unknown name", &[Code::KERNEL, Code::BIN_NAME], |fields| {
         fields.remove("kernelList");
         set(fields, "kernelName", "ReshapeAndCache");
     }),
@@ -152,7 +171,7 @@ pub(crate) const FIELDS: &[Mutation] = &[
         let first = list(fields)[0].clone();
         list(fields).push(first);
     }),
-    fields(VECTOR, "a list that is none", &[Code::FIELD], |fields| set(fields, "kernelList", json!({}))),
+    fields(VECTOR, "an object as list", &[Code::FIELD], |fields| set(fields, "kernelList", json!({}))),
     fields(VECTOR, "a list of names", &[Code::FIELD], |fields| set(fields, "kernelList", json!(["k"]))),
     fields(VECTOR, "a kernel without a name", &[Code::FIELD], |fields| {
         list(fields)[0] = json!({"tilingKey": 0})
@@ -176,17 +195,17 @@ pub(crate) const FIELDS: &[Mutation] = &[
     fields("910B mix 0:1, at the top", "a ratio of nothing", &[Code::TASK_RATIO], |fields| {
         set(fields, "taskRation", "0:0");
     }),
-    // Compilers have also written numbers: only the lints know which reader accepts them.
-    fields("910B mix 0:1, at the top", "a ratio that is none", &[], |fields| {
+    // Compilers write other forms, too: only the lints know which reader accepts them.
+    fields("910B mix 0:1, at the top", "a ratio in words", &[], |fields| {
         set(fields, "taskRation", "half");
     }),
     fields(MANY, "another key", &[Code::TILING_KEY], |fields| list(fields)[2]["tilingKey"] = 13.into()),
-    fields(MANY, "a key of no number", &[Code::FIELD], |fields| list(fields)[2]["tilingKey"] = "12".into()),
+    fields(MANY, "a key in quotes", &[Code::FIELD], |fields| list(fields)[2]["tilingKey"] = "12".into()),
     fields(MANY, "a key below zero", &[Code::FIELD], |fields| list(fields)[2]["tilingKey"] = (-1).into()),
     fields(MANY, "half a key", &[Code::FIELD], |fields| list(fields)[2]["tilingKey"] = json!(1.5)),
-    fields(MANY, "another wish to wait", &[], |fields| list(fields)[2]["crossCoreSync"] = 0.into()),
+    fields(MANY, "crossCoreSync of 0", &[], |fields| list(fields)[2]["crossCoreSync"] = 0.into()),
     fields(VECTOR, "a number of blocks below -1", &[Code::FIELD], |fields| set(fields, "blockDim", -2)),
-    fields(VECTOR, "a number of blocks beyond the vendor's", &[Code::FIELD], |fields| {
+    fields(VECTOR, "a number of blocks beyond 32 bits", &[Code::FIELD], |fields| {
         set(fields, "blockDim", 1_u64 << 32);
     }),
     fields(VECTOR, "half a block", &[Code::FIELD], |fields| set(fields, "blockDim", json!(1.5))),
@@ -197,7 +216,7 @@ pub(crate) const FIELDS: &[Mutation] = &[
     fields(VECTOR, "a file named like a directory", &[Code::UNSAFE_NAME, Code::BIN_NAME], |fields| {
         set(fields, "binFileName", "..");
     }),
-    fields(VECTOR, "a file at a fixed place", &[Code::UNSAFE_NAME, Code::BIN_NAME], |fields| {
+    fields(VECTOR, "an absolute path", &[Code::UNSAFE_NAME, Code::BIN_NAME], |fields| {
         set(fields, "binFileName", "/etc/passwd");
     }),
     fields(VECTOR, "another file", &[Code::BIN_NAME], |fields| set(fields, "binFileName", "Other")),
@@ -206,39 +225,25 @@ pub(crate) const FIELDS: &[Mutation] = &[
     fields(VECTOR, "a name too long for a file", &[Code::UNSAFE_NAME, Code::BIN_NAME], |fields| {
         set(fields, "binFileName", "k".repeat(254));
     }),
-    fields(VECTOR, "tiling data of no size", &[Code::IGNORED_VALUE], |fields| set(fields, "opParaSize", -1)),
-    fields(VECTOR, "tiling data of null", &[], |fields| set(fields, "opParaSize", Value::Null)),
-    fields(VECTOR, "blocks of null", &[Code::LACKS_FIELD], |fields| set(fields, "blockDim", Value::Null)),
-    fields(VECTOR, "a list of no parts", &[], |fields| set(fields, "jsonList", json!([]))),
-    // It has its own object, so it is no master.
-    fields(VECTOR, "parts without a digest", &[Code::MISSING], |fields| {
-        fields.remove("sha256");
-        set(fields, "jsonList", json!([{"coreType": "AIC", "jsonFileName": "k.json"}]));
-    }),
-    Mutation {
-        of: VECTOR,
-        name: "a byte order mark",
-        codes: &[],
-        change: Change::Text(|json| json.splice(..0, *b"\xef\xbb\xbf").for_each(drop)),
-    },
     fields(VECTOR, "no file", &[], |fields| drop(fields.remove("binFileName"))),
     fields(VECTOR, "a file that is a number", &[Code::FIELD], |fields| set(fields, "binFileName", 7)),
     fields(VECTOR, "another suffix", &[Code::FIELD], |fields| set(fields, "binFileSuffix", ".exe")),
     fields(VECTOR, "a suffix that leads elsewhere", &[Code::UNSAFE_NAME], |fields| {
         set(fields, "binFileSuffix", ".o/../../x");
     }),
-    fields(VECTOR, "scratch memory that is no object", &[Code::FIELD], |fields| set(fields, "workspace", 7)),
+    fields(VECTOR, "tiling data of size -1", &[Code::IGNORED_VALUE], |fields| set(fields, "opParaSize", -1)),
+    fields(VECTOR, "tiling data of null", &[], |fields| set(fields, "opParaSize", Value::Null)),
+    fields(VECTOR, "blocks of null", &[Code::LACKS_FIELD], |fields| set(fields, "blockDim", Value::Null)),
+    fields(VECTOR, "a list of no parts", &[], |fields| set(fields, "jsonList", json!([]))),
+    // Having an object, it needs a digest.
+    fields(VECTOR, "parts, but no digest", &[Code::MISSING], |fields| {
+        fields.remove("sha256");
+        set(fields, "jsonList", json!([{"coreType": "AIC", "jsonFileName": "k.json"}]));
+    }),
     fields(VECTOR, "parameters that are an object", &[Code::FIELD], |fields| {
         set(fields, "parameters", json!({}))
     }),
-    fields(VECTOR, "fields of tomorrow", &[], |fields| {
+    fields(VECTOR, "unknown fields", &[], |fields| {
         set(fields, "quantumCores", json!({"deep": [null, -1.5]}))
-    }),
-    fields("AKG", "the digest of another object", &[Code::NO_MAGIC, Code::SHA256], |fields| {
-        set(fields, "sha256", "0".repeat(64));
-    }),
-    fields("AKG", "the digest in the field of the other object", &[Code::NO_MAGIC, Code::SHA256], |fields| {
-        let digest = fields.insert("sha256".into(), "0".repeat(64).into()).unwrap();
-        set(fields, "objSha256", digest);
     }),
 ];

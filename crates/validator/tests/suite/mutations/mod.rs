@@ -1,9 +1,9 @@
 //! Good kernels of every kind are accepted; with one flaw, each has the finding of that flaw.
 
 mod codes;
-mod described;
 mod device;
 mod holders;
+mod json_flaws;
 mod object;
 mod table;
 
@@ -23,7 +23,7 @@ fn tables() -> impl Iterator<Item = &'static Mutation> {
         .chain(device::LAYOUT)
         .chain(device::METADATA)
         .chain(holders::HOLDERS)
-        .chain(described::FIELDS)
+        .chain(json_flaws::FIELDS)
 }
 
 #[test]
