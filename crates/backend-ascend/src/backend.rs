@@ -23,7 +23,7 @@ use opkeep_fs::{CancelToken, Fs};
 use opkeep_ops::Graph;
 
 use crate::NAME;
-use crate::compile::driver::{Means, environment, means, pool, tool_dir};
+use crate::compile::driver::{ActiveDriver, active_driver, environment, pool, tool_dir};
 use crate::compile::options;
 use crate::compile::ready::{KnownConfig, unrepeatable};
 use crate::config::{AscendConfig, Driver};
@@ -44,32 +44,32 @@ pub struct AscendBackend {
     environment: Vec<(OsString, OsString)>,
     sources: Sources,
     probe: Probe,
-    driver: Means,
-    /// Workers for queries to operators, if compiles run in processes of their own.
-    asking: OnceLock<Result<Pool, String>>,
+    driver: ActiveDriver,
+    /// The workers for operator queries, if the driver is [`ActiveDriver::Process`].
+    query_pool: OnceLock<Result<Pool, String>>,
     answers: OpQueryCache,
     /// Warnings about the toolkit.
     warnings: Vec<String>,
     /// None if this host has no such chip.
     loader: OnceLock<Option<AscendLoader>>,
     scratch: PathBuf,
-    /// The file system whose clock workers use.
+    /// Its clock tells which modules are new.
     fs: Fs,
-    jobs_each: u32,
+    jobs_per_worker: u32,
     /// The files that the user declares as inputs.
     inputs: Vec<PathBuf>,
-    /// The modules that operators import from other places, by the digests of their jobs.
+    /// The imports and own sources of operators, by the digests of their jobs.
     externals: Mutex<HashMap<Digest, Externals>>,
-    /// The last configuration of workers.
-    configs: Mutex<Option<KnownConfig>>,
-    /// The operator information, and the toolchain that it was read from.
+    /// The last workers' configuration.
+    last_config: Mutex<Option<KnownConfig>>,
+    /// The digest of the last toolchain, and its operator information.
     known: Mutex<(Option<Digest>, Arc<OpsInfo>)>,
 }
 
 impl AscendBackend {
     /// The targets of this backend, as text for users.
     pub const TARGETS: &str =
-        "Ascend910B1 and all other chips that the CANN toolkit knows, ascend (the one in this machine)";
+        "ascend (this machine's chip), or a chip that the CANN toolkit knows, such as Ascend910B1";
 
     /// The backend for the chip called `soc` in full.
     ///
@@ -80,7 +80,7 @@ impl AscendBackend {
         let soc = toolkit.platforms.soc(soc)?;
         let ops = OpsInfo::read(&toolkit, &soc)?;
         let environment = environment(&toolkit, config);
-        let driver = means(&toolkit, config)?;
+        let driver = active_driver(&toolkit, config)?;
         let kept = config.answers.as_deref().and_then(Path::parent).map(Path::to_owned);
         let tool_dir = tool_dir(&toolkit);
         let scratch = absolute(config.scratch.clone());
@@ -93,16 +93,16 @@ impl AscendBackend {
             driver,
             soc,
             toolkit,
-            asking: OnceLock::new(),
+            query_pool: OnceLock::new(),
             answers: OpQueryCache::open(config.answers.clone()),
             warnings,
             loader: OnceLock::new(),
             scratch,
             fs: config.fs.clone(),
-            jobs_each: config.jobs_each,
+            jobs_per_worker: config.jobs_per_worker,
             inputs: config.inputs.iter().cloned().map(absolute).collect(),
             externals: Mutex::default(),
-            configs: Mutex::default(),
+            last_config: Mutex::default(),
             known: Mutex::new((None, Arc::new(ops))),
         })
     }
@@ -110,7 +110,7 @@ impl AscendBackend {
     /// The full name of the chip in this machine.
     ///
     /// # Errors
-    /// There is no device, or no runtime library.
+    /// No toolkit, runtime library or device.
     pub fn device(config: &AscendConfig) -> Result<String, BackendError> {
         let toolkit = config.search.find().map_err(toolkit_error)?;
         let name = Runtime::open(Some(&toolkit)).and_then(|runtime| runtime.soc_name());
@@ -122,7 +122,7 @@ impl AscendBackend {
 
     /// An entry for a registry: serves the names of chips, and `ascend`, which is the chip in this machine.
     pub fn entry(config: AscendConfig) -> BackendEntry {
-        let about = "operators by the CANN toolkit's compiler";
+        let about = "compiles operators with the CANN toolkit";
         let serves = |target: &str| {
             let is_chip = targets::named(target).is_some_and(|expected| targets::is_ai_core(&expected));
             target == NAME || is_chip
@@ -132,7 +132,7 @@ impl AscendBackend {
             let backend = Self::open(&config, device.as_deref().unwrap_or(target)).map_err(toolkit_error)?;
             Ok(Arc::new(backend))
         })
-        .with_option_reader(Self::read)
+        .with_option_reader(Self::resolve_without_toolkit)
     }
 
     /// The resolved specification of a kernel that a framework compiled by `spec`: the result of
@@ -140,7 +140,7 @@ impl AscendBackend {
     ///
     /// # Errors
     /// An option has an invalid value, or names a directory: its content at that time is unknown.
-    pub fn read(spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
+    pub fn resolve_without_toolkit(spec: &BuildSpec) -> Result<ResolvedSpec, BackendError> {
         let options = options::resolve(spec)?;
         if let Some((name, value)) =
             knowledge_bank::OPTIONS.iter().find_map(|name| options.get_key_value(*name))
@@ -148,9 +148,8 @@ impl AscendBackend {
             return Err(BackendError::Option {
                 name: name.clone(),
                 value: value.clone(),
-                expected:
-                    "none, for a kernel that is there already: the content of that directory is unknown"
-                        .to_owned(),
+                expected: "none, for an existing kernel: the directory's content at its compile is unknown"
+                    .to_owned(),
             });
         }
         Ok(ResolvedSpec { target: spec.target.clone(), options, debug: debug_enabled(spec) })
@@ -171,7 +170,7 @@ impl AscendBackend {
         let (files, directories) = self.config(&cx, &record)?.reach().counts();
         let watched = record.watched();
         Ok(format!(
-            "compiles are {}: keys contain {files} files and all in {directories} directories; if one of {watched} other \
+            "compiles are {}: keys cover {files} files and all of {directories} directories; if one of {watched} other \
              directories changes, the toolkit is probed again",
             record.guards
         ))
@@ -190,8 +189,8 @@ impl AscendBackend {
     /// The driver in use: never [`Driver::Auto`].
     pub fn driver(&self) -> Driver {
         match self.driver {
-            Means::Process { .. } => Driver::Process,
-            Means::Workers(_) => Driver::Workers,
+            ActiveDriver::Process { .. } => Driver::Process,
+            ActiveDriver::Workers(_) => Driver::Workers,
         }
     }
 
@@ -204,12 +203,12 @@ impl AscendBackend {
     }
 
     /// The workers through which operators are queried.
-    fn asking(&self) -> Result<&Pool, BackendError> {
-        if let Means::Workers(pool) = &self.driver {
+    fn query_pool(&self) -> Result<&Pool, BackendError> {
+        if let ActiveDriver::Workers(pool) = &self.driver {
             return Ok(pool);
         }
         let start = || pool(&self.toolkit).map_err(|error| error.to_string());
-        self.asking.get_or_init(start).as_ref().map_err(|problem| BackendError::Toolchain {
+        self.query_pool.get_or_init(start).as_ref().map_err(|problem| BackendError::Toolchain {
             problem: problem.clone(),
             help: "let this user have more processes and threads".to_owned(),
         })
@@ -217,10 +216,10 @@ impl AscendBackend {
 
     /// Ends the idle workers, which imported an older state of the toolkit.
     fn dismiss_workers(&self) {
-        if let Means::Workers(pool) = &self.driver {
+        if let ActiveDriver::Workers(pool) = &self.driver {
             pool.dismiss();
         }
-        if let Some(Ok(pool)) = self.asking.get() {
+        if let Some(Ok(pool)) = self.query_pool.get() {
             pool.dismiss();
         }
     }
@@ -234,7 +233,7 @@ impl AscendBackend {
                 return Err(BackendError::Option {
                     name: name.to_owned(),
                     value: path.clone(),
-                    expected: "an existing directory: the compiler reports no missing one".to_owned(),
+                    expected: "an existing directory: the compiler ignores a missing one".to_owned(),
                 });
             }
             // The compiler runs in another directory, where a relative path would name another one.
@@ -343,8 +342,8 @@ impl Backend for AscendBackend {
         let resolved = self.resolved(spec)?;
         for name in resolved.options.keys().filter(|name| !options::has_meaning(name)) {
             cx.warn(format_args!(
-                "option `{name}` is not handed to the compiler, which has none that opkeep knows by this name; kernels \
-                 made with it are kept apart all the same"
+                "option `{name}` is not passed to the compiler: opkeep knows no such option of it; kernels made with it \
+                 are still kept apart"
             ));
         }
         Ok(resolved)
@@ -370,7 +369,7 @@ impl Backend for AscendBackend {
             ops: &ops,
             spec,
             answers: &self.answers,
-            pool: &|| self.asking(),
+            pool: &|| self.query_pool(),
             files: OnceDigests::default(),
         };
         let prepared = Prepare::new(&ops, &asker).run(&graph);

@@ -21,7 +21,7 @@ pub struct AscendConfig {
     /// this user can write, also gets the record of importing the toolkit, and bytecode. None keeps nothing.
     pub answers: Option<PathBuf>,
     /// The number of jobs after which a worker is replaced, so that data which operators leave in it does not add up.
-    pub jobs_each: u32,
+    pub jobs_per_worker: u32,
     /// Files and directories that the toolkit reads for some kernels only: their contents are part of the toolchain
     /// fingerprint.
     pub inputs: Vec<PathBuf>,
@@ -52,7 +52,7 @@ impl AscendConfig {
             driver: Driver::Auto,
             scratch,
             answers: None,
-            jobs_each: 256,
+            jobs_per_worker: 256,
             inputs: Vec::new(),
             fs: Fs::new(),
         }

@@ -65,7 +65,7 @@ const HINTS: [(&str, &str); 8] = [
     ),
     (
         "No module named",
-        "install that module for the Python that the toolkit runs with; HI_PYTHON names another Python",
+        "install that module for the Python that the toolkit runs with, or set HI_PYTHON to another Python",
     ),
     (
         "Another process is using this dir",

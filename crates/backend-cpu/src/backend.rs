@@ -52,7 +52,7 @@ impl CpuBackend {
 
     /// An entry for a registry: serves `cpu` and `cpu-native`.
     pub fn entry(config: CpuConfig) -> BackendEntry {
-        let about = "C by the system's compiler, run on this machine";
+        let about = "compiles C with the system's compiler, for this machine";
         // The exact name of this machine's target is as good.
         let level = |target: &str| {
             let exact = format!("cpu-{}", std::env::consts::ARCH);

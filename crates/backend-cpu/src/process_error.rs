@@ -1,12 +1,9 @@
 //! Errors of the compiler's processes as errors of this backend.
 
-use std::io;
-use std::path::PathBuf;
-
 use opkeep_backend::BackendError;
 use opkeep_process::ProcessError;
 
-/// The error of a compile whose program failed with `error`.
+/// The backend's error for `error`, of a compile or a probe.
 pub(crate) fn backend_error(error: ProcessError) -> BackendError {
     match error {
         ProcessError::Failed { command, status, log_tail, log } => {
@@ -20,6 +17,5 @@ pub(crate) fn backend_error(error: ProcessError) -> BackendError {
         }
         ProcessError::Cancelled => BackendError::Cancelled,
         ProcessError::Io { action, path, source } => BackendError::Io { action, path, source },
-        other => BackendError::Io { action: "run", path: PathBuf::new(), source: io::Error::other(other) },
     }
 }

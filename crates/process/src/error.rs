@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// The failure of a program. Each backend converts it to its own error.
+/// The failure of a program. It is exhaustive: each backend converts every failure to its own error.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum ProcessError {
     /// The exit status was not 0.
     #[error("`{command}` failed: {status}\n{log_tail}")]

@@ -42,12 +42,12 @@ pub struct Subject {
     /// The jobs that it must compile; at least two different ones.
     pub cases: Vec<Case>,
     /// Options that the backend must warn about, if it has warnings.
-    pub oddity: Option<Oddity>,
+    pub warning_case: Option<WarningCase>,
 }
 
 /// A backend, and options that must cause a warning.
 #[derive(Clone)]
-pub struct Oddity {
+pub struct WarningCase {
     /// Creates the backend.
     pub backend: Arc<dyn Fn() -> Arc<dyn Backend> + Send + Sync>,
     /// The target and options.
@@ -361,7 +361,7 @@ fn warning(subject: &Subject) -> Result<(), Failed> {
     };
     let none = warnings(&*(subject.backend)(), &subject.spec).map_err(fail)?;
     ensure(none.is_empty(), || format!("warnings without a reason: {none:?}"))?;
-    let Some(Oddity { backend, spec, warning }) = &subject.oddity else { return Ok(()) };
+    let Some(WarningCase { backend, spec, warning }) = &subject.warning_case else { return Ok(()) };
     let backend = backend();
     // A backend may serve several callers, and each has a user.
     for _ in 0..2 {

@@ -9,7 +9,7 @@ use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, CompileRequest, Context};
 
 use super::AscendBackend;
-use crate::compile::driver::Means;
+use crate::compile::driver::ActiveDriver;
 use crate::compile::invocation::{self, AttemptResult, CompilerInput, Process};
 use crate::compile::parameters;
 use crate::compile::ready::{HELP, Ready};
@@ -89,11 +89,11 @@ impl AscendBackend {
         }
         let Ready { config, record, extra } = &ready;
         let result = match &self.driver {
-            Means::Process { program, has_banks } => {
+            ActiveDriver::Process { program, has_banks } => {
                 let environment = &record.interpreter().for_programs(&self.environment);
                 Process { program, has_banks: *has_banks, environment, config, extra }.compile(&input)
             }
-            Means::Workers(pool) => invocation::compile_by_worker(pool, config, extra, &input),
+            ActiveDriver::Workers(pool) => invocation::compile_by_worker(pool, config, extra, &input),
         };
         Ok((result, ready.record))
     }

@@ -47,15 +47,16 @@ impl AscendBackend {
         record: &Arc<Record>,
     ) -> Result<Arc<WorkerConfig>, BackendError> {
         let declared = self.declared(cx.files)?;
-        let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = &*configs
+        let mut last_config = self.last_config.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*last_config
             && Arc::ptr_eq(&known.record, record)
             && known.declared == declared
         {
             return Ok(Arc::clone(&known.config));
         }
         let config = Arc::new(self.config_with(record, &declared, record.guards.clone()));
-        *configs = Some(KnownConfig { record: Arc::clone(record), declared, config: Arc::clone(&config) });
+        *last_config =
+            Some(KnownConfig { record: Arc::clone(record), declared, config: Arc::clone(&config) });
         Ok(config)
     }
 
@@ -67,7 +68,7 @@ impl AscendBackend {
             domain: self.probe.domain(&self.toolkit, record, declared),
             tool_dir: tool_dir(&self.toolkit),
             roots: vendors.chain(self.toolkit.python_path()).collect(),
-            jobs_each: self.jobs_each,
+            jobs_per_worker: self.jobs_per_worker,
             guards,
             scratch: self.scratch.clone(),
             fs: self.fs.clone(),

@@ -10,8 +10,8 @@ use crate::config::{AscendConfig, Driver};
 use crate::probe::interpreter::merged;
 use crate::worker::pool::Pool;
 
-/// The means of compiling kernels.
-pub(crate) enum Means {
+/// The driver in use.
+pub(crate) enum ActiveDriver {
     /// A process of `opc`, which has options for knowledge banks, or of `asc_opc`, which has none.
     Process {
         program: PathBuf,
@@ -42,10 +42,10 @@ pub(crate) fn environment(toolkit: &Toolkit, config: &AscendConfig) -> Vec<(OsSt
     merged(found.chain(own.iter().map(|(name, value)| (OsStr::new(*name), *value))))
 }
 
-pub(crate) fn means(toolkit: &Toolkit, config: &AscendConfig) -> Result<Means, ToolkitError> {
+pub(crate) fn active_driver(toolkit: &Toolkit, config: &AscendConfig) -> Result<ActiveDriver, ToolkitError> {
     let is_there = tool_dir(toolkit).is_some();
     if config.driver == Driver::Workers || (config.driver == Driver::Auto && is_there) {
-        return Ok(Means::Workers(pool(toolkit)?));
+        return Ok(ActiveDriver::Workers(pool(toolkit)?));
     }
     let (program, has_banks) = match (&toolkit.opc, &toolkit.asc_opc) {
         (Some(opc), _) => (opc.clone(), true),
@@ -53,7 +53,7 @@ pub(crate) fn means(toolkit: &Toolkit, config: &AscendConfig) -> Result<Means, T
         // `find` accepts no toolkit that lacks both.
         (None, None) => (toolkit.root.join("bin/opc"), true),
     };
-    Ok(Means::Process { program, has_banks })
+    Ok(ActiveDriver::Process { program, has_banks })
 }
 
 /// The directory of the package through which workers compile, if the toolkit has it.

@@ -1,4 +1,4 @@
-//! The parameter file of `opc`: one operator with its tensors and attributes.
+//! One operator's tensors and attributes, for `opc` or its Python function.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::NAME;
 
 /// The description of a job, as `--input_param` takes it.
 ///
-/// Every attribute of the operator information is written: if the file has no attribute, the compiler passes the
-/// kernel's name as the first one (8.1, `opc_tool/op_info_parser.py`).
+/// All attributes of the operator information are written: without any, the compiler passes the kernel's name as the
+/// first one (CANN 8.1, `opc_tool/op_info_parser.py`).
 pub(crate) fn parameters(
     job: &Job,
     name: &str,
@@ -22,21 +22,11 @@ pub(crate) fn parameters(
     let [op] = &job.ops[..] else {
         return Err(Unsupported::Fused { backend: NAME, ops: job.ops.len() });
     };
-    let (inputs, outputs) =
-        info.map_or((&[][..], &[][..]), |info| (info.inputs.as_slice(), info.outputs.as_slice()));
+    let (inputs, outputs) = inputs_and_outputs(op, info);
     let mut entry = Map::new();
     entry.insert("bin_filename".to_owned(), name.into());
-    let input =
-        |at: usize, arg: &Arg<_>| argument(arg, |input: &opkeep_descriptor::Input| &input.tensor, at, inputs);
-    let output = |at: usize, arg: &Arg<_>| argument(arg, |tensor: &Tensor| tensor, at, outputs);
-    let mut job_inputs: Vec<Value> = op.inputs.iter().enumerate().map(|(at, arg)| input(at, arg)).collect();
-    // Arguments are positional: without these nulls, outputs would take the places of inputs omitted at the end.
-    job_inputs.resize(job_inputs.len().max(inputs.len()), Value::Null);
-    entry.insert("inputs".to_owned(), job_inputs.into());
-    entry.insert(
-        "outputs".to_owned(),
-        op.outputs.iter().enumerate().map(|(at, arg)| output(at, arg)).collect(),
-    );
+    entry.insert("inputs".to_owned(), inputs.into());
+    entry.insert("outputs".to_owned(), outputs.into());
     entry.insert("attrs".to_owned(), Value::Array(attributes(op, info)?));
     let mut top = json!({"op_type": op.op_type, "op_list": [entry]});
     // The default of frameworks: the overflow status is checked only for training on first-generation chips.
@@ -54,18 +44,25 @@ pub(crate) fn python_arguments(
     op: &Op,
     info: Option<&OpInfo>,
 ) -> Result<(Vec<Value>, Vec<Value>), Unsupported> {
-    let (inputs, outputs) =
-        info.map_or((&[][..], &[][..]), |info| (info.inputs.as_slice(), info.outputs.as_slice()));
-    let job_inputs = op.inputs.iter().enumerate();
-    let mut ports: Vec<Value> =
-        job_inputs.map(|(at, arg)| argument(arg, |input| &input.tensor, at, inputs)).collect();
-    // The job may omit optional inputs at the end.
-    ports.resize(ports.len().max(inputs.len()), Value::Null);
-    let job_outputs = op.outputs.iter().enumerate();
-    ports.extend(job_outputs.map(|(at, arg)| argument(arg, |tensor: &Tensor| tensor, at, outputs)));
+    let (mut ports, outputs) = inputs_and_outputs(op, info);
+    ports.extend(outputs);
     ports.iter_mut().for_each(open_ranges);
     let attrs = attributes(op, info)?.into_iter().map(|mut attr| attr["value"].take()).collect();
     Ok((ports, attrs))
+}
+
+/// The inputs and outputs by position.
+fn inputs_and_outputs(op: &Op, info: Option<&OpInfo>) -> (Vec<Value>, Vec<Value>) {
+    let (inputs, outputs) =
+        info.map_or((&[][..], &[][..]), |info| (info.inputs.as_slice(), info.outputs.as_slice()));
+    let job_inputs = op.inputs.iter().enumerate();
+    let mut input_values: Vec<Value> =
+        job_inputs.map(|(at, arg)| argument(arg, |input| &input.tensor, at, inputs)).collect();
+    // Arguments are positional: without these nulls, outputs would take the places of inputs omitted at the end.
+    input_values.resize(input_values.len().max(inputs.len()), Value::Null);
+    let job_outputs = op.outputs.iter().enumerate();
+    let output_values = job_outputs.map(|(at, arg)| argument(arg, |tensor: &Tensor| tensor, at, outputs));
+    (input_values, output_values.collect())
 }
 
 /// Replaces -1, the open end of a range, by null: Python expects `None`.

@@ -15,6 +15,9 @@ use crate::process_error::backend_error;
 /// The timeout for a script that starts the interpreter.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// The help if Python cannot be used.
+pub(crate) const PYTHON_HELP: &str = "set HI_PYTHON to the Python that the toolkit is installed for";
+
 /// Prints the arguments and the environment that a script passes on, as hexadecimal bytes: they need not be UTF-8.
 const ASK: &str = "import os, sys\n\
     line = open('/proc/self/cmdline', 'rb').read()\n\
@@ -64,7 +67,7 @@ impl Interpreter {
         let ended = run.wait_with_output().map_err(backend_error)?;
         answered(&ended.output).ok_or_else(|| BackendError::Toolchain {
             problem: format!("`{}` starts no Python: {}", named.display(), tail(&ended.output)),
-            help: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
+            help: PYTHON_HELP.to_owned(),
         })
     }
 

@@ -19,7 +19,7 @@ use opkeep_digest::{Digest, Hasher};
 use opkeep_fs::{Fs, idle};
 use opkeep_process::{Declared, Observer, is_short_of_resources};
 
-use self::run::{Ask, Greeting, PROGRAMS, Runner, Watched, greeted};
+use self::run::{Ask, HelpExit, PROGRAMS, Runner, Watched, help_programs};
 use crate::error::toolkit_error;
 use crate::probe::guards::{self, Guards};
 use crate::probe::interpreter::Interpreter;
@@ -203,17 +203,19 @@ impl Probe {
         own.extend(self.bytecode().map(|path| (path, BYTECODE)));
         let own = Directories::of(&own);
         let ask = Ask { interpreter, lazy: &lazy, names: &names, children: false };
-        let Found { mut report, greetings, mut guards } = self.observed(cx, toolkit, &ask, &own)?;
+        let Found { mut report, help_exits, mut guards } = self.observed(cx, toolkit, &ask, &own)?;
         let pending: BTreeSet<String> = std::mem::take(&mut report.pending).into_iter().collect();
         if !pending.is_empty() {
-            let more =
-                self.runner.run(cx, &Ask { names: &pending, children: true, ..ask }, Watched::default())?.0;
+            let more = self
+                .runner
+                .run_probe(cx, &Ask { names: &pending, children: true, ..ask }, Watched::default())?
+                .0;
             report.names.extend(more.names);
         }
         let packages = toolkit.operator_packages();
         let mut record = Record::new(id, interpreter.clone(), report, scanned, (&own, &packages), cx.files);
         let ask = Ask { children: false, ..ask };
-        guards.without_landlock = self.without_landlock(cx, toolkit, &record, &ask, &own, &greetings)?;
+        guards.without_landlock = self.without_landlock(cx, toolkit, &record, &ask, &own, &help_exits)?;
         record.guards = guards;
         Ok(record)
     }
@@ -229,15 +231,15 @@ impl Probe {
     ) -> Result<Found, BackendError> {
         let unobserved = |why: String| {
             let guards = Guards { without_observer: Some(why), ..Guards::default() };
-            let report = self.runner.run(cx, ask, Watched::default())?.0;
-            let greet = |program: &PathBuf| {
-                Ok(self.runner.greet(cx, program, ask.interpreter, Watched::default())?.0)
+            let report = self.runner.run_probe(cx, ask, Watched::default())?.0;
+            let run_help = |program: &PathBuf| {
+                Ok(self.runner.run_help(cx, program, ask.interpreter, Watched::default())?.0)
             };
-            let greetings = greeted(toolkit).map(greet).collect::<Result<_, BackendError>>()?;
-            Ok(Found { report, greetings, guards })
+            let help_exits = help_programs(toolkit).map(run_help).collect::<Result<_, BackendError>>()?;
+            Ok(Found { report, help_exits, guards })
         };
         let watched = Watched { is_observed: true, reach: None };
-        let (mut report, seen) = match self.runner.run(cx, ask, watched) {
+        let (mut report, seen) = match self.runner.run_probe(cx, ask, watched) {
             Ok(found) => found,
             // Either this host has no observer, or no program can be run: a run without the observer shows which.
             Err(BackendError::Io { source, .. }) if !is_short_of_resources(&source) => {
@@ -246,10 +248,10 @@ impl Probe {
             Err(error) => return Err(error),
         };
         let mut all = vec![seen];
-        let mut greetings = Vec::new();
-        for program in greeted(toolkit) {
-            let (answer, seen) = self.runner.greet(cx, program, ask.interpreter, watched)?;
-            greetings.push(answer);
+        let mut help_exits = Vec::new();
+        for program in help_programs(toolkit) {
+            let (exit, seen) = self.runner.run_help(cx, program, ask.interpreter, watched)?;
+            help_exits.push(exit);
             all.push(seen);
         }
         for compiler in report.compilers() {
@@ -269,7 +271,7 @@ impl Probe {
                 (None, None) => report.add_observed(&seen, own),
             }
         }
-        Ok(Found { report, greetings, guards: Guards::default() })
+        Ok(Found { report, help_exits, guards: Guards::default() })
     }
 
     /// The reason if the record's domain cannot be used on this host, since the toolkit behaves differently in it.
@@ -280,7 +282,7 @@ impl Probe {
         record: &Record,
         ask: &Ask<'_>,
         own: &Directories,
-        greetings: &[Greeting],
+        help_exits: &[HelpExit],
     ) -> Result<Option<String>, BackendError> {
         if let Err(why) = guards::landlock() {
             return Ok(Some(why));
@@ -290,12 +292,12 @@ impl Probe {
         }
         let reach = Reach::of(&self.domain(toolkit, record, &[]));
         let watched = Watched { is_observed: false, reach: Some(&reach) };
-        for (program, free) in greeted(toolkit).zip(greetings) {
-            if self.runner.greet(cx, program, ask.interpreter, watched)?.0 != *free {
+        for (program, free) in help_programs(toolkit).zip(help_exits) {
+            if self.runner.run_help(cx, program, ask.interpreter, watched)?.0 != *free {
                 return Ok(Some(format!("in a domain `{}` does not run as without", program.display())));
             }
         }
-        match self.runner.run(cx, ask, watched) {
+        match self.runner.run_probe(cx, ask, watched) {
             Ok((again, _)) if record.is_confirmed_by(&again, own) => Ok(None),
             Ok((Report { problem: Some(problem), .. }, _)) => {
                 Ok(Some(format!("in a domain the toolkit cannot be imported: {problem}")))
@@ -343,8 +345,8 @@ impl Probe {
 /// The observed behaviour of a toolkit without a domain.
 struct Found {
     report: Report,
-    /// One for each program of [`greeted`], in order.
-    greetings: Vec<Greeting>,
+    /// One for each of [`help_programs`], in order.
+    help_exits: Vec<HelpExit>,
     guards: Guards,
 }
 

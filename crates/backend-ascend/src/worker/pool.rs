@@ -24,6 +24,7 @@ use config::LOOK;
 pub(crate) use config::{SCRIPT, WorkerConfig, WorkerError, text};
 use process::{Starter, Worker};
 
+use crate::probe::interpreter::PYTHON_HELP;
 use crate::probe::reach::Extra;
 use crate::probe::sandbox::is_interrupted;
 use crate::slog;
@@ -193,7 +194,7 @@ impl Pool {
                 && !reads_own_files
                 && content["last"] == false
                 && !worker_options.is_last;
-            if is_good && worker.jobs < config.jobs_each {
+            if is_good && worker.jobs < config.jobs_per_worker {
                 self.keep(worker);
             }
         }
@@ -303,7 +304,7 @@ pub(crate) fn unusable(problem: &str, output: &str) -> WorkerError {
     let shown = if output.is_empty() { String::new() } else { format!("\n{output}\n") };
     WorkerError::Start(BackendError::Toolchain {
         problem: format!("Python cannot import the toolkit: {problem}{shown}"),
-        help: hint.unwrap_or("HI_PYTHON names the Python that the toolkit was installed for").to_owned(),
+        help: hint.unwrap_or(PYTHON_HELP).to_owned(),
     })
 }
 
@@ -328,7 +329,7 @@ pub(crate) fn python(environment: &[(OsString, OsString)]) -> Result<PathBuf, Ba
     };
     places.into_iter().find(|path| Fs::new().is_program(path)).ok_or_else(|| BackendError::Toolchain {
         problem: format!("there is no Python `{}`", name.display()),
-        help: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
+        help: PYTHON_HELP.to_owned(),
     })
 }
 

@@ -10,7 +10,7 @@ use libtest_mimic::Trial;
 use opkeep_backend::Backend;
 use opkeep_backend_ascend::{AscendBackend, Driver};
 use opkeep_descriptor::BuildSpec;
-use opkeep_testkit::conformance::{Case, Oddity, Subject, trials_for};
+use opkeep_testkit::conformance::{Case, Subject, WarningCase, trials_for};
 use opkeep_testkit::{job, toolkit};
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -30,10 +30,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         let mut misspelt = BuildSpec::new(SOC);
         misspelt.options.insert("op_debug_levle".to_owned(), "1".into());
         Subject {
-            oddity: Some(Oddity {
+            warning_case: Some(WarningCase {
                 backend: Arc::clone(&backend),
                 spec: misspelt,
-                warning: "`op_debug_levle` is not handed to the compiler",
+                warning: "`op_debug_levle` is not passed to the compiler",
             }),
             backend,
             spec: BuildSpec::new(SOC),

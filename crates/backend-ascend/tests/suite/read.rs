@@ -34,15 +34,16 @@ fn both_ways_are_the_same() {
         spec(json!({"op_debug_level": "1", "something_new": 7})),
     ] {
         assert_eq!(
-            AscendBackend::read(&spec).unwrap(),
+            AscendBackend::resolve_without_toolkit(&spec).unwrap(),
             backend.resolve(&TestContext::new().cx(), &spec).unwrap(),
             "{spec:?}"
         );
     }
     for wrong in [json!({"autoTilingMode": "RL"}), json!({"op_debug_level": "9"})] {
         let spec = spec(wrong);
-        let texts = [AscendBackend::read(&spec), backend.resolve(&TestContext::new().cx(), &spec)]
-            .map(|read| read.unwrap_err().to_string());
+        let texts =
+            [AscendBackend::resolve_without_toolkit(&spec), backend.resolve(&TestContext::new().cx(), &spec)]
+                .map(|read| read.unwrap_err().to_string());
         assert_eq!(texts[0], texts[1]);
     }
 }
@@ -51,6 +52,6 @@ fn both_ways_are_the_same() {
 #[test]
 fn a_kernel_of_a_knowledge_bank_is_refused() {
     let spec = spec(json!({"op_bank_path": "/tmp"}));
-    let error = AscendBackend::read(&spec).unwrap_err().to_string();
+    let error = AscendBackend::resolve_without_toolkit(&spec).unwrap_err().to_string();
     assert!(error.contains("op_bank_path") && error.contains("is unknown"), "{error}");
 }

@@ -197,7 +197,7 @@ impl Toolchain {
         let files = inputs.files().count();
         let why = why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         format!(
-            "compiles are {means}{why}: keys contain {files} files; if one of {} other paths that the compiler looks up \
+            "compiles are {means}{why}: keys cover {files} files; if one of {} other paths that the compiler looks up \
              changes, it is probed again",
             inputs.looked_at()
         )

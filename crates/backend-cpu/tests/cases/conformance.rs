@@ -10,7 +10,7 @@ use std::sync::Arc;
 use libtest_mimic::Trial;
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_descriptor::BuildSpec;
-use opkeep_testkit::conformance::{Oddity, Subject, elementwise_cases, trials as suite};
+use opkeep_testkit::conformance::{Subject, WarningCase, elementwise_cases, trials as suite};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -23,9 +23,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         backend: Arc::new(move || Arc::new(CpuBackend::new(CpuConfig::new(path.clone())))),
         spec: BuildSpec::new("cpu"),
         cases: elementwise_cases(),
-        oddity: Some(Oddity {
+        warning_case: Some(WarningCase {
             backend: Arc::new(move || {
-                // The launcher exists as long as the suite.
+                // Keeps the launcher's directory alive.
                 let _ = &dir;
                 Arc::new(CpuBackend::new(with_launcher.clone()))
             }),

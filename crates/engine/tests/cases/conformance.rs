@@ -28,7 +28,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             &Subject {
                 backend: Arc::new(move || Arc::clone(&backend)),
                 spec: BuildSpec::new("tiny"),
-                oddity: None,
+                warning_case: None,
                 cases: vec![
                     case("square", "Square", [1.0, 16.0, 81.0]),
                     case("neg", "Neg", [-1.0, -4.0, 9.0]),

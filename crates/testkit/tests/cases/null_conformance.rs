@@ -5,14 +5,14 @@ use std::sync::Arc;
 use libtest_mimic::Trial;
 use opkeep_descriptor::BuildSpec;
 use opkeep_testkit::NullBackend;
-use opkeep_testkit::conformance::{Oddity, Subject, elementwise_cases, trials as suite};
+use opkeep_testkit::conformance::{Subject, WarningCase, elementwise_cases, trials as suite};
 
 pub(crate) fn trials() -> Vec<Trial> {
     let subject = Subject {
         backend: Arc::new(|| Arc::new(NullBackend::default())),
         spec: BuildSpec::new("null"),
         cases: elementwise_cases(),
-        oddity: Some(Oddity {
+        warning_case: Some(WarningCase {
             backend: Arc::new(|| {
                 let backend = NullBackend::default();
                 backend.warn_of("something is odd");

@@ -10,7 +10,7 @@ use opkeep_backend::{Backend, BackendError, CompileRequest, Context, LoadedKerne
 use opkeep_descriptor::{Arg, BuildSpec, Job, ResolvedSpec};
 use opkeep_digest::Fingerprint;
 use opkeep_ops::Graph;
-use opkeep_testkit::conformance::{Oddity, Subject, elementwise_cases, failures};
+use opkeep_testkit::conformance::{Subject, WarningCase, elementwise_cases, failures};
 use opkeep_testkit::{NullBackend, TestContext};
 
 /// A rule that a backend breaks.
@@ -284,8 +284,14 @@ fn failures_with(flaw: Flaw) -> Vec<String> {
         backend
     };
     let spec = BuildSpec::new("null");
-    let oddity = Oddity { backend: backend(true), spec: spec.clone(), warning: "something is odd" };
-    failures(&Subject { backend: backend(false), spec, cases: elementwise_cases(), oddity: Some(oddity) })
+    let warning_case =
+        WarningCase { backend: backend(true), spec: spec.clone(), warning: "something is odd" };
+    failures(&Subject {
+        backend: backend(false),
+        spec,
+        cases: elementwise_cases(),
+        warning_case: Some(warning_case),
+    })
 }
 
 #[test]

@@ -15,20 +15,20 @@ use serde_json::json;
 
 use super::headers;
 use crate::error::io_error;
-use crate::probe::interpreter::{Interpreter, with_temporary};
+use crate::probe::interpreter::{Interpreter, PYTHON_HELP, with_temporary};
 use crate::probe::reach::{Extra, Reach};
 use crate::probe::report::Report;
 use crate::process_error::backend_error;
 use crate::worker::pool::{SCRIPT, text};
 
-/// The timeout for importing the toolkit and all modules that its operators name.
+/// The timeout of each program. One imports all modules that operators name.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// The maximum length of a report.
 const LONGEST: u64 = 64 << 20;
 
-/// The programs that the toolkit looks for on `PATH`: the device compiler and its companions, and the programs that its
-/// Python, the generated build scripts and the script `opc` run.
+/// The programs that the toolkit looks for on `PATH`: the device compiler, its companions, and those run by its Python,
+/// by generated build scripts and by the script `opc`.
 pub(super) const PROGRAMS: [&str; 15] = [
     "sh",
     "bash",
@@ -48,15 +48,15 @@ pub(super) const PROGRAMS: [&str; 15] = [
 ];
 
 /// The exit code of a program that was run with `--help`, if it has one.
-pub(super) type Greeting = Option<i32>;
+pub(super) type HelpExit = Option<i32>;
 
 /// The programs that the probe runs with `--help`: the compilers of a toolkit.
-pub(super) fn greeted(toolkit: &Toolkit) -> impl Iterator<Item = &PathBuf> {
+pub(super) fn help_programs(toolkit: &Toolkit) -> impl Iterator<Item = &PathBuf> {
     toolkit.opc.iter().chain(&toolkit.asc_opc)
 }
 
-/// A program that a probe starts.
-struct Started<'a> {
+/// A program for a probe to run.
+struct Launch<'a> {
     program: &'a Path,
     args: &'a [OsString],
     environment: &'a [(OsString, OsString)],
@@ -80,7 +80,7 @@ pub(super) struct Ask<'a> {
     pub(super) children: bool,
 }
 
-/// The observer and the domain of one run of the probe.
+/// How one run of the probe is observed and confined.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Watched<'a> {
     pub(super) is_observed: bool,
@@ -107,18 +107,18 @@ impl Runner {
     }
 
     /// Runs a compiler with `--help`; returns its exit code and its reads.
-    pub(super) fn greet(
+    pub(super) fn run_help(
         &self,
         cx: &Context<'_>,
         program: &Path,
         interpreter: &Interpreter,
         watched: Watched<'_>,
-    ) -> Result<(Greeting, Observation), BackendError> {
+    ) -> Result<(HelpExit, Observation), BackendError> {
         self.run_program(cx, program, &["--help"], self.work_dir()?.path(), interpreter, watched)
     }
 
-    /// The reads of a device compiler for a source that includes the headers of the C and C++ libraries, of which
-    /// generated sources include some. Headers that a toolkit's release lacks are left out.
+    /// Preprocesses the headers of the C and C++ libraries, of which generated sources include some; returns the reads.
+    /// Headers that a toolkit's release lacks are left out.
     pub(super) fn preprocess(
         &self,
         cx: &Context<'_>,
@@ -141,18 +141,12 @@ impl Runner {
         work_dir: &Path,
         interpreter: &Interpreter,
         watched: Watched<'_>,
-    ) -> Result<(Greeting, Observation), BackendError> {
+    ) -> Result<(HelpExit, Observation), BackendError> {
         let environment = interpreter.for_programs(&self.environment);
         let args: Vec<_> = args.iter().map(OsString::from).collect();
-        let started = Started {
-            program,
-            args: &args,
-            environment: &environment,
-            dir: work_dir,
-            work_dir,
-            result: None,
-        };
-        let (ended, seen) = self.ended(cx, &started, watched)?;
+        let launch =
+            Launch { program, args: &args, environment: &environment, dir: work_dir, work_dir, result: None };
+        let (ended, seen) = self.run_to_end(cx, &launch, watched)?;
         match ended {
             Ok(ended) => Ok((ended.status.code(), seen)),
             Err(error @ (BackendError::Cancelled | BackendError::TimedOut { .. })) => Err(error),
@@ -165,13 +159,13 @@ impl Runner {
     }
 
     /// Runs a program to its end; returns its result and its observed reads.
-    fn ended(
+    fn run_to_end(
         &self,
         cx: &Context<'_>,
-        started: &Started<'_>,
+        launch: &Launch<'_>,
         watched: Watched<'_>,
     ) -> Result<(Result<ProcessOutput, BackendError>, Observation), BackendError> {
-        let Started { program, args, environment, dir, work_dir, result } = *started;
+        let Launch { program, args, environment, dir, work_dir, result } = *launch;
         let domain = watched.reach.map(|reach| reach.domain(&Extra::default(), work_dir)).transpose();
         let domain =
             domain.map_err(std::io::Error::other).map_err(io_error("confine programs in", work_dir))?;
@@ -205,7 +199,8 @@ impl Runner {
         ProbeDir::create(&[&self.scratch]).map_err(io_error("create a directory in", &self.scratch))
     }
 
-    pub(super) fn run(
+    /// Runs the probe's Python; returns its report and its observed reads.
+    pub(super) fn run_probe(
         &self,
         cx: &Context<'_>,
         ask: &Ask<'_>,
@@ -216,13 +211,15 @@ impl Runner {
         let report = work.path().join("report.json");
         let request = json!({"do": "probe", "tool_folder": self.tool_dir.as_deref().map(text), "lazy": lazy,
             "names": names, "children": children, "programs": PROGRAMS, "report": text(&report)});
-        let ask = work.path().join("request.json");
-        Fs::new().write(&ask, request.to_string().as_bytes()).map_err(io_error("write", &ask))?;
+        let request_path = work.path().join("request.json");
+        Fs::new()
+            .write(&request_path, request.to_string().as_bytes())
+            .map_err(io_error("write", &request_path))?;
         let bytecode = self.bytecode().map(PathBuf::into_os_string).unwrap_or_default();
         let mut args = interpreter.arguments.clone();
         args.extend(["-S", "-u", "-c", SCRIPT].map(OsString::from));
-        args.extend([bytecode, ask.into_os_string()]);
-        let started = Started {
+        args.extend([bytecode, request_path.into_os_string()]);
+        let launch = Launch {
             program: &interpreter.program,
             args: &args,
             environment: &interpreter.environment,
@@ -230,17 +227,17 @@ impl Runner {
             work_dir: work.path(),
             result: Some(&report),
         };
-        let (ended, seen) = self.ended(cx, &started, watched)?;
+        let (ended, seen) = self.run_to_end(cx, &launch, watched)?;
         let ended = ended?;
         let unusable = |problem: String| BackendError::Toolchain {
             problem: format!("`{}` {problem}: {}", interpreter.program.display(), tail(&ended.output)),
-            help: "HI_PYTHON names the Python that the toolkit was installed for".to_owned(),
+            help: PYTHON_HELP.to_owned(),
         };
         let bytes = Fs::new()
             .read(&report, LONGEST)
             .map_err(|_| unusable(format!("does not report what it imports ({})", ended.status)))?;
         let report = serde_json::from_slice(&bytes)
-            .map_err(|error| unusable(format!("reports what cannot be read ({error})")))?;
+            .map_err(|error| unusable(format!("wrote an unreadable report ({error})")))?;
         Ok((report, seen))
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct WorkerConfig {
     /// The directories whose modules must be unchanged since their import.
     pub(crate) roots: Vec<PathBuf>,
     /// The number of jobs after which a worker is replaced.
-    pub(crate) jobs_each: u32,
+    pub(crate) jobs_per_worker: u32,
     /// The guards of a worker.
     pub(crate) guards: Guards,
     /// The parent of a worker's directory.
@@ -60,14 +60,14 @@ impl PartialEq for WorkerConfig {
             domain,
             tool_dir,
             roots,
-            jobs_each,
+            jobs_per_worker,
             guards,
             scratch,
             fs: _,
             reach: _,
         } = self;
         (interpreter, bytecode, domain) == (&other.interpreter, &other.bytecode, &other.domain)
-            && (tool_dir, roots, jobs_each) == (&other.tool_dir, &other.roots, &other.jobs_each)
+            && (tool_dir, roots, jobs_per_worker) == (&other.tool_dir, &other.roots, &other.jobs_per_worker)
             && (guards, scratch) == (&other.guards, &other.scratch)
     }
 }

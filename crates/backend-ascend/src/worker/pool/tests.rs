@@ -29,7 +29,7 @@ fn pool(and_then: &str) -> (TempDir, Pool, Arc<WorkerConfig>) {
         domain: ReadDomain::default(),
         tool_dir: None,
         roots: Vec::new(),
-        jobs_each: 9,
+        jobs_per_worker: 9,
         guards: Guards::none("the shell is not probed"),
         scratch: dir.path().to_owned(),
         fs: Fs::new(),

@@ -117,7 +117,7 @@ pub(crate) fn relative() {
 pub(crate) fn recycled() {
     let place = Place::new();
     let mut config = settled(&place, Driver::Workers);
-    config.jobs_each = 3;
+    config.jobs_per_worker = 3;
     let bench = Bench::with(place, &config);
     (1..8).for_each(|count| drop(bench.made(&job("Square", &[&[count]]))));
     let pids: Vec<u32> =
