@@ -29,7 +29,7 @@ const CLOSED_POLL_INTERVAL: Duration = Duration::from_micros(500);
 /// The longest wait for a child that left the group and holds the pipe open.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// The time in which a cancelled program may end by itself, and again after SIGTERM.
+/// The time in which a program whose result is not needed may end by itself, and again after SIGTERM.
 const TERMINATE_TIME: Duration = Duration::from_millis(250);
 
 /// A started program, and its limits.
