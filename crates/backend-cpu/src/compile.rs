@@ -143,7 +143,9 @@ impl Compile<'_> {
         }
         let run = self.prepared(args, Sandbox { domain: Some(&domain), observer: None });
         let ended = run.wait_with_output()?;
-        if ended.status.success() && self.toolchain.always_says(&ended.output) {
+        // Without an observer, a success with a message cannot be explained, and the object is that of the confined run.
+        let is_as_usual = self.toolchain.always_says(&ended.output) || !Observer::is_available();
+        if ended.status.success() && is_as_usual {
             return Ok(ended);
         }
         match self.observed(args, None) {

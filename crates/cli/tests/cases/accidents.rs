@@ -69,22 +69,26 @@ fn cann(base: &Path) {
 }
 
 fn genuine_of_mindspore(base: &Path) {
-    ["rank_0", "rank_1"].iter().for_each(|rank| genuine(&base.join(rank).join("kernel_meta")));
+    ["rank_0", "rank_1"].iter().for_each(|rank| genuine(&base.join(rank).join("kernel_meta"), ""));
 }
 
 fn genuine_of_cann(base: &Path) {
-    genuine(&base.join("kernel_cache/Ascend910B2"));
+    genuine(&base.join("kernel_cache/Ascend910B2"), "te_");
 }
 
-/// Copies the corpus's kernels for one family of chips to `dir`, under the names that they state.
-fn genuine(dir: &Path) {
+/// Copies the corpus's kernels for one family of chips to `dir`, under the names that they state, after `prefix`: CANN
+/// has only names in its cache that begin with `te_`.
+fn genuine(dir: &Path, prefix: &str) {
     fs::create_dir_all(dir).unwrap();
     let root = corpus::directory().unwrap();
     let parts = ["mindspore/wheel270-ascend/ascend910b", "cann"];
     for object in parts.iter().flat_map(|part| corpus::files_ending(&root.join(part), &["o"]).unwrap()) {
         let json = fs::read(object.with_extension("json")).unwrap();
         let said: Value = serde_json::from_slice(&json).unwrap();
-        let name = said["binFileName"].as_str().unwrap();
+        let stated = said["binFileName"].as_str().unwrap();
+        let name = format!("{prefix}{stated}");
+        let text = String::from_utf8(json).unwrap();
+        let json = text.replacen(&format!("\"{stated}\""), &format!("\"{name}\""), 1).into_bytes();
         for (suffix, bytes) in [("json", &json), ("o", &fs::read(&object).unwrap())] {
             let path = dir.join(format!("{name}.{suffix}"));
             fs::write(&path, bytes).unwrap();

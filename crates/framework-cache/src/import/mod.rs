@@ -4,7 +4,7 @@
 //! scan ──intact──> descriptor: names it? older than it? ──> options, target ──> validate ──> key ──> put
 //! ```
 //!
-//! Each kernel that is not imported is reported with the reason. The caches are not changed. [`Provenance`] keeps
+//! Each kernel that is not imported is reported with the reason. The caches are not changed. [`Provenance`](opkeep_kernel_entry::Provenance) keeps
 //! imported kernels apart from compiled ones.
 //!
 //! # Imported kernels
