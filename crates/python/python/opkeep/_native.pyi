@@ -1,0 +1,3 @@
+"""The native part of opkeep."""
+
+__version__: str
