@@ -46,6 +46,21 @@ pub enum EntryError {
         /// The key of the job that is in it.
         found: Key,
     },
+    /// A file of a group has a name that could leave a directory.
+    #[error("the name of its file {name:?} is not allowed: expected letters, digits, `_`, `-` and `.` only")]
+    FileName {
+        /// The name.
+        name: String,
+    },
+    /// A file that the record of a group names is missing.
+    #[error("its record names the file `{name}`, which is missing")]
+    MissingFile {
+        /// The name.
+        name: String,
+    },
+    /// A member that is only read on demand is damaged.
+    #[error("{0}")]
+    Damaged(String),
 }
 
 fn list(findings: &[Finding]) -> String {

@@ -5,6 +5,8 @@
 //! Entry ── KernelBundle::of_entry, artifact ──> the kernel's files
 //!       ── verify_entry ──> valid, unverifiable, or invalid
 //!       ── Header::parse, Provenance::of ──> what explanations and reports name
+//!
+//! GroupRecord + files ── encode_group ──> EntryBuilder ──> store ── GroupFiles::of ──> the files of a framework's kernel
 //! ```
 //!
 //! The store keeps named bytes under a digest. This crate defines the names ([`member`]) and the meaning of the bytes.
@@ -17,6 +19,7 @@ mod encode;
 mod entry_file;
 mod error;
 mod expectations;
+mod group;
 mod header;
 pub mod member;
 mod provenance;
@@ -28,6 +31,9 @@ pub use encode::{EncodedEntry, encode_entry};
 pub use entry_file::EntryFile;
 pub use error::EntryError;
 pub use expectations::StoredExpectations;
+pub use group::{
+    EncodedGroup, GROUP_SCHEMA, GroupFiles, GroupKey, GroupRecord, MAX_GROUP_FILES, encode_group,
+};
 pub use header::Header;
 pub use provenance::Provenance;
 pub use record::{KernelRecord, Origin};

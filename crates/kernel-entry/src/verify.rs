@@ -21,6 +21,7 @@ use serde_json::Value;
 
 use crate::bundle::KernelBundle;
 use crate::error::EntryError;
+use crate::group::{GroupRecord, verify_group};
 use crate::header::{Header, IMPORTED_PROVENANCE};
 use crate::member::{EXPECTATIONS, HEADER, IMPORTED, INFO};
 use crate::provenance::Provenance;
@@ -94,6 +95,9 @@ pub fn verify_binding(entry: &Entry, target: &str, expect: &Expectations) -> Res
 
 /// The part that could not be verified, if any.
 fn judge(entry: &Entry, target: &str, validator: &Validator) -> Result<Option<String>, EntryError> {
+    if GroupRecord::is_in(entry) {
+        return verify_group(entry, target, validator);
+    }
     let files = KernelBundle::of_entry(entry).map_err(|member| EntryError::Incomplete { member })?;
     let (stored, mut unknown) = match lazy(entry, EXPECTATIONS).map(Expectations::decode) {
         Some(Ok(stored)) => (Some(stored), None),

@@ -1,0 +1,31 @@
+//! The decision whether a stored entry is a hit.
+
+use opkeep_cache::Accept;
+use opkeep_kernel_entry::{GroupFiles, GroupRecord, StoredExpectations};
+use opkeep_store::Entry;
+use opkeep_validator::Validator;
+
+/// Decides whether an entry is a hit. Its key covers all parts of the group's key, so only its kernel is judged, if the caller
+/// states other rules than those by which it was validated.
+pub(crate) fn accept(
+    entry: &Entry,
+    expectations: Option<&StoredExpectations>,
+    validator: &Validator,
+) -> Accept {
+    if !GroupRecord::is_in(entry) {
+        return Accept::Replace("the entry holds no group of files".to_owned());
+    }
+    let Some(expectations) = expectations.filter(|expectations| !expectations.covers(entry)) else {
+        return Accept::Take;
+    };
+    let Some(record) = GroupRecord::of(entry) else { return Accept::Ignore };
+    let Some(artifact) = GroupFiles::of(entry).artifact(&record) else {
+        return Accept::Replace("the entry holds no kernel".to_owned());
+    };
+    let report = validator.validate(&artifact, expectations.expectations());
+    match report.errors().next() {
+        Some(error) => Accept::Replace(format!("the stored kernel is not valid: {error}")),
+        None if expectations.stamp() == 0 => Accept::Take,
+        None => Accept::Validated { stamp: expectations.stamp(), renewed: expectations.renewed_members() },
+    }
+}

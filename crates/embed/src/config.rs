@@ -1,0 +1,34 @@
+//! The settings of a cache of files.
+
+use opkeep_cache::{CacheConfig, CacheMode, OnWarning, StoreConfig};
+
+/// The settings of a cache.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FileCacheConfig {
+    /// The store and the mode in which it is used.
+    pub cache: CacheConfig,
+    /// The framework's name: the namespace of its keys.
+    pub framework: String,
+}
+
+impl FileCacheConfig {
+    /// Settings for the files of `framework` in `store`, which is read and written.
+    pub fn new(store: StoreConfig, framework: impl Into<String>) -> Self {
+        Self { cache: CacheConfig::new(store), framework: framework.into() }
+    }
+
+    /// These settings, with another mode.
+    #[must_use]
+    pub fn with_mode(mut self, mode: CacheMode) -> Self {
+        self.cache.mode = mode;
+        self
+    }
+
+    /// These settings, with a function that is called for each warning.
+    #[must_use]
+    pub fn with_on_warning(mut self, on_warning: OnWarning) -> Self {
+        self.cache.on_warning = Some(on_warning);
+        self
+    }
+}

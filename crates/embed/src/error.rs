@@ -1,0 +1,97 @@
+//! The errors. A miss, a lost race and another caller's failure are outcomes, not errors.
+
+use std::sync::Arc;
+
+use opkeep_cache::{CacheError, PublishError};
+use opkeep_kernel_entry::MAX_GROUP_FILES;
+use opkeep_store::MAX_ENTRY_BYTES;
+use opkeep_validator::Finding;
+use thiserror::Error;
+
+/// The reason why a call failed. The store is as it was before.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EmbedError {
+    /// The name of the framework is not valid.
+    #[error(
+        "`{name}` cannot be the name of a framework: expected 1 to 100 letters, digits, `_`, `-` and `.`, not a `.` first"
+    )]
+    FrameworkName {
+        /// The name.
+        name: String,
+    },
+    /// A group without files.
+    #[error("a group needs at least one file, found none")]
+    NoFiles,
+    /// A group with too many files.
+    #[error("a group has at most {MAX_GROUP_FILES} files, found {found}")]
+    TooManyFiles {
+        /// The number of files.
+        found: usize,
+    },
+    /// A file whose name could leave a directory.
+    #[error(
+        "{name:?} cannot be the name of a file: expected 1 to 200 letters, digits, `_`, `-` and `.`, without a directory"
+    )]
+    FileName {
+        /// The name.
+        name: String,
+    },
+    /// Two files with one name.
+    #[error("two files of the group have the name `{name}`")]
+    RepeatedName {
+        /// The name.
+        name: String,
+    },
+    /// A file without bytes: no compiler's result is empty.
+    #[error("the file `{name}` is empty")]
+    EmptyFile {
+        /// The name.
+        name: String,
+    },
+    /// A group that is larger than an entry may be.
+    #[error("the group has {found} bytes, more than an entry may have ({MAX_ENTRY_BYTES} with its record)")]
+    TooLarge {
+        /// The number of bytes of the files.
+        found: u64,
+    },
+    /// The kernel's object or metadata is not among the files.
+    #[error("the file `{name}` is named as the kernel's, and is not in the group")]
+    MissingFile {
+        /// The name.
+        name: String,
+    },
+    /// The kernel among the files is not valid. The group was not published.
+    #[error("the kernel is not valid: {}", list(.errors))]
+    Invalid {
+        /// The validator's errors.
+        errors: Vec<Finding>,
+    },
+    /// The ticket belongs to the process that forked this one.
+    #[error(
+        "the ticket belongs to process {owner}, which forked this one; only that process can publish or abandon it"
+    )]
+    Forked {
+        /// The process.
+        owner: u32,
+    },
+    /// The ticket was published, abandoned, or not renewed any longer.
+    #[error("the ticket has ended: it was published or abandoned before")]
+    TicketEnded,
+    /// The store could not be opened again after a fork, although the mode requires it.
+    #[error("the store cannot be opened in a forked process: {source}")]
+    Reopen {
+        /// The cache's error.
+        source: Arc<CacheError>,
+    },
+    /// The cache cannot be used as its mode requires.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The store could not write the group. The caller can use the files that it made.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+}
+
+fn list(findings: &[Finding]) -> String {
+    findings.iter().map(Finding::to_string).collect::<Vec<_>>().join("; ")
+}

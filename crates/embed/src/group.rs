@@ -1,0 +1,63 @@
+//! The files of a hit.
+
+use std::fmt;
+use std::sync::Arc;
+
+use opkeep_digest::Digest;
+use opkeep_kernel_entry::{GroupFiles, GroupRecord};
+use opkeep_store::Entry;
+
+/// The files of a group, whose bytes were checked. Clones share them.
+#[derive(Clone)]
+pub struct FileGroup {
+    entry: Arc<Entry>,
+    waited: bool,
+}
+
+impl FileGroup {
+    pub(crate) fn new(entry: Box<Entry>, waited: bool) -> Self {
+        Self { entry: Arc::from(entry), waited }
+    }
+
+    /// The names of the files, in the order in which they were published.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        GroupFiles::of(&self.entry).names()
+    }
+
+    /// The bytes of a file.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        GroupFiles::of(&self.entry).get(name)
+    }
+
+    /// The digest of a file.
+    pub fn digest(&self, name: &str) -> Option<&Digest> {
+        GroupFiles::of(&self.entry).digest(name)
+    }
+
+    /// The names and the bytes of the files.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        GroupFiles::of(&self.entry).iter()
+    }
+
+    /// The record of the group. `None` if a later version wrote it.
+    pub fn record(&self) -> Option<GroupRecord> {
+        GroupRecord::of(&self.entry)
+    }
+
+    /// The key of the entry.
+    pub fn key(&self) -> &Digest {
+        self.entry.key()
+    }
+
+    /// Whether another caller published the group while this one waited.
+    pub fn waited(&self) -> bool {
+        self.waited
+    }
+}
+
+impl fmt::Debug for FileGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.names().collect();
+        f.debug_struct("FileGroup").field("key", self.key()).field("files", &names).finish_non_exhaustive()
+    }
+}

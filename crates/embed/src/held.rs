@@ -1,0 +1,93 @@
+//! The state of a ticket, shared with the thread that renews it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use opkeep_cache::Ticket;
+use opkeep_kernel_entry::GroupKey;
+
+use crate::error::EmbedError;
+use crate::holders::Holders;
+
+/// A ticket, shared with the thread that renews it.
+pub(crate) struct Held {
+    pub(crate) key: GroupKey,
+    pub(crate) began: Instant,
+    hold_limit: Duration,
+    /// The process that got the ticket.
+    process: u32,
+    /// The thread that got the ticket.
+    thread: ThreadId,
+    holders: Holders,
+    /// `None` when the ticket has ended.
+    ticket: Mutex<Option<Ticket>>,
+}
+
+impl Held {
+    /// The state of a ticket that the calling thread got.
+    pub(crate) fn new(key: GroupKey, ticket: Ticket, hold_limit: Duration, holders: &Holders) -> Self {
+        let thread = thread::current().id();
+        holders.add(thread);
+        Self {
+            key,
+            began: Instant::now(),
+            hold_limit,
+            process: std::process::id(),
+            thread,
+            holders: holders.clone(),
+            ticket: Mutex::new(Some(ticket)),
+        }
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// Gives the waiters a heartbeat. Returns whether the ticket is to be renewed again.
+    pub(crate) fn renew(&self) -> bool {
+        if self.began.elapsed() >= self.hold_limit {
+            return false;
+        }
+        let ticket = self.locked();
+        ticket.iter().for_each(Ticket::heartbeat);
+        ticket.is_some()
+    }
+
+    /// Whether the ticket is held, and by this process.
+    pub(crate) fn check(&self) -> Result<(), EmbedError> {
+        self.check_process()?;
+        match *self.locked() {
+            Some(_) => Ok(()),
+            None => Err(EmbedError::TicketEnded),
+        }
+    }
+
+    /// In a forked child, the lock of the ticket's state may be held for ever by a thread that does not exist there.
+    fn check_process(&self) -> Result<(), EmbedError> {
+        match self.process == std::process::id() {
+            true => Ok(()),
+            false => Err(EmbedError::Forked { owner: self.process }),
+        }
+    }
+
+    /// Takes the ticket, which ends this one.
+    pub(crate) fn take(&self) -> Result<Ticket, EmbedError> {
+        self.check_process()?;
+        let ticket = self.locked().take().ok_or(EmbedError::TicketEnded)?;
+        self.holders.remove(self.thread);
+        Ok(ticket)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Option<Ticket>> {
+        self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Ok(ticket) = self.take() {
+            drop(ticket);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The cache for frameworks that compile by themselves: named files under the caller's key.
+//!
+//! A framework such as Triton has its own compiler and its own keys. It needs two calls: get the files of a kernel, or begin
+//! to make them; then publish them. This crate is these two calls, with the promises of the store: files are complete or not
+//! there, every byte is checked at each hit, and one process compiles while the others wait. The C and the Python interface
+//! bind it.
+//!
+//! ```text
+//! FileCache::open ─> target(name) ─> get_or_begin(key) ─┬─> Hit(FileGroup)                 the files, checked
+//!                                                       ├─> Begin(GroupTicket)             publish, abandon, or drop
+//!                                                       ├─> Unshared(GroupTicket, reason)  make them; others may do so, too
+//!                                                       ├─> HolderFailed(reason)           another caller failed for a reason
+//!                                                       │                                  that holds for this one as well
+//!                                                       └─> TimedOut, Cancelled
+//! ```
+//!
+//! * **Keys.** The caller's key is 32 bytes that cover everything which can change the files. The key of the entry also
+//!   covers the framework's name, the target, the name of the group and the content of the compilers ([`FileKey`]).
+//! * **Renewal.** While a ticket is held, a thread of this crate gives the waiters a heartbeat each second, for at most
+//!   [`Options::hold_limit`]. If the process is killed, a waiter takes over within 50 ms; if it is stopped, after
+//!   [`Options::stale_after`].
+//! * **No deadlock.** A thread that holds a ticket does not wait for another key: it gets an unshared ticket instead. Two
+//!   processes that need each other's kernels compile one of them twice.
+//! * **Forks.** A forked child may use the cache of its parent: it opens the store again. A ticket belongs to the process that
+//!   got it; in a child, it is an error to publish it, and dropping it releases nothing.
+//!
+//! ```
+//! use opkeep_embed::{FileCache, FileCacheConfig, FileKey, GroupClaim, NewGroup, Options};
+//! use opkeep_store::StoreConfig;
+//!
+//! # let dir = tempfile::tempdir()?;
+//! let cache = FileCache::open(FileCacheConfig::new(StoreConfig::new(dir.path()), "example"))?;
+//! let target = cache.target("cuda-sm_90")?;
+//! let key = FileKey::new([7; 32]);
+//!
+//! match target.get_or_begin(&key, &Options::default())? {
+//!     GroupClaim::Begin(ticket) => ticket.publish(&NewGroup::new([("add.ptx", &b".version 8.0"[..])]))?,
+//!     other => panic!("no other caller uses this store: {other:?}"),
+//! };
+//! match target.get_or_begin(&key, &Options::default())? {
+//!     GroupClaim::Hit(group) => assert_eq!(group.get("add.ptx"), Some(&b".version 8.0"[..])),
+//!     other => panic!("the files were published: {other:?}"),
+//! };
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod accept;
+mod cache;
+mod claim;
+mod config;
+mod error;
+mod group;
+mod held;
+mod holders;
+mod key;
+mod new_group;
+mod options;
+mod process;
+mod renewal;
+mod target;
+mod ticket;
+
+pub use cache::FileCache;
+pub use claim::{GroupClaim, UnsharedReason};
+pub use config::FileCacheConfig;
+pub use error::EmbedError;
+pub use group::FileGroup;
+pub use key::FileKey;
+pub use new_group::NewGroup;
+pub use options::Options;
+pub use target::TargetFiles;
+pub use ticket::GroupTicket;
+
+// The types of other crates in the signatures of this one.
+pub use opkeep_artifact::Expectations;
+pub use opkeep_cache::{CacheMode, CancelToken, OnWarning, StoreConfig, WarningKind};
+pub use opkeep_digest::{Digest, Fingerprint};
+pub use opkeep_kernel_entry::{GroupRecord, MAX_GROUP_FILES};

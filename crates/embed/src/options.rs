@@ -1,0 +1,97 @@
+//! The conditions of a request for a group.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use opkeep_artifact::Expectations;
+use opkeep_fs::CancelToken;
+
+/// The time without a heartbeat after which a ticket's holder is stale. The renewal gives one each second.
+const STALE_AFTER: Duration = Duration::from_secs(30);
+/// The longest time for which a ticket is renewed.
+const HOLD_LIMIT: Duration = Duration::from_secs(3600);
+
+/// The conditions of a request for a group.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options<'a> {
+    /// Whether the caller waits if another one makes the files. If not, it makes them as well, without sharing.
+    pub wait: bool,
+    /// The end of the wait. If unset, it has no limit.
+    pub deadline: Option<Instant>,
+    /// A token that ends the wait.
+    pub cancel: Option<&'a CancelToken>,
+    /// A function that is called once, if the caller waits.
+    pub on_wait: Option<&'a (dyn Fn() + Sync)>,
+    /// The time without a heartbeat after which another caller's ticket is stale, and this caller makes the files: 30 seconds
+    /// by default.
+    pub stale_after: Duration,
+    /// The longest time for which the ticket is renewed: one hour by default. After that the other callers make the files.
+    pub hold_limit: Duration,
+    /// The rules for the kernel among the files, if there are any. An entry that was validated by other rules is validated
+    /// again, and is not used if these refuse it.
+    pub expectations: Option<&'a Expectations>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self {
+            wait: true,
+            deadline: None,
+            cancel: None,
+            on_wait: None,
+            stale_after: STALE_AFTER,
+            hold_limit: HOLD_LIMIT,
+            expectations: None,
+        }
+    }
+}
+
+impl<'a> Options<'a> {
+    /// These conditions without a wait.
+    #[must_use]
+    pub fn without_wait(mut self) -> Self {
+        self.wait = false;
+        self
+    }
+
+    /// These conditions, with a wait of `timeout` at most.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        // A time that no clock can state is no limit.
+        self.deadline = Instant::now().checked_add(timeout);
+        self
+    }
+
+    /// These conditions; `cancel` ends the wait.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: &'a CancelToken) -> Self {
+        self.cancel = Some(cancel);
+        self
+    }
+
+    /// These conditions; `on_wait` is called once, if the caller waits.
+    #[must_use]
+    pub fn with_on_wait(mut self, on_wait: &'a (dyn Fn() + Sync)) -> Self {
+        self.on_wait = Some(on_wait);
+        self
+    }
+
+    /// These conditions, with rules for the kernel.
+    #[must_use]
+    pub fn with_expectations(mut self, expectations: &'a Expectations) -> Self {
+        self.expectations = Some(expectations);
+        self
+    }
+}
+
+impl fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("wait", &self.wait)
+            .field("deadline", &self.deadline)
+            .field("stale_after", &self.stale_after)
+            .field("hold_limit", &self.hold_limit)
+            .finish_non_exhaustive()
+    }
+}

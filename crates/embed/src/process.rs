@@ -1,0 +1,61 @@
+//! The state of a cache in one process. A forked child opens its own, since threads, locks and counters are its parent's.
+
+use std::sync::{Arc, OnceLock};
+
+use opkeep_cache::{Cache, CacheConfig, CacheError};
+
+use crate::config::FileCacheConfig;
+use crate::error::EmbedError;
+use crate::holders::Holders;
+use crate::renewal::Renewal;
+
+/// An open cache: its state in the process that opened it, and what forked children need to open it again.
+#[derive(Clone)]
+pub(crate) struct Opened {
+    state: Arc<Process>,
+    pub(crate) config: Arc<FileCacheConfig>,
+}
+
+impl Opened {
+    pub(crate) fn open(config: FileCacheConfig) -> Result<Self, EmbedError> {
+        Ok(Self { state: Process::open(config.cache.clone())?, config: Arc::new(config) })
+    }
+
+    /// The state in the calling process.
+    pub(crate) fn current(&self) -> Result<Arc<Process>, EmbedError> {
+        self.state.current(&self.config.cache).map_err(|source| EmbedError::Reopen { source })
+    }
+}
+
+/// The state of a cache in one process.
+pub(crate) struct Process {
+    pub(crate) cache: Cache,
+    pub(crate) renewal: Arc<Renewal>,
+    pub(crate) holders: Holders,
+    id: u32,
+    /// The state in a child that this process forked.
+    in_child: OnceLock<Result<Arc<Process>, Arc<CacheError>>>,
+}
+
+impl Process {
+    fn open(config: CacheConfig) -> Result<Arc<Self>, CacheError> {
+        Ok(Arc::new(Self {
+            cache: Cache::open(config)?,
+            renewal: Renewal::new(),
+            holders: Holders::default(),
+            id: std::process::id(),
+            in_child: OnceLock::new(),
+        }))
+    }
+
+    /// The state in the calling process, opened as `config` states if the process was forked since.
+    fn current(self: &Arc<Self>, config: &CacheConfig) -> Result<Arc<Self>, Arc<CacheError>> {
+        let mut state = Arc::clone(self);
+        while state.id != std::process::id() {
+            let opened = state.in_child.get_or_init(|| Self::open(config.clone()).map_err(Arc::new));
+            let next = Arc::clone(opened.as_ref().map_err(Arc::clone)?);
+            state = next;
+        }
+        Ok(state)
+    }
+}

@@ -1,0 +1,140 @@
+//! The files of one framework and one target.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use opkeep_cache::{Claim, Digest, Lookup, Query, Source, TargetCache, Wait};
+use opkeep_kernel_entry::{GroupKey, GroupRecord, StoredExpectations};
+use opkeep_store::{Entry, Overwrite};
+use opkeep_validator::Validator;
+
+use crate::accept::accept;
+use crate::claim::{GroupClaim, UnsharedReason};
+use crate::error::EmbedError;
+use crate::group::FileGroup;
+use crate::key::FileKey;
+use crate::new_group::NewGroup;
+use crate::options::Options;
+use crate::process::{Opened, Process};
+use crate::ticket::GroupTicket;
+
+/// The files of one framework for one target. Clones share their state.
+#[derive(Clone)]
+pub struct TargetFiles {
+    opened: Opened,
+    name: String,
+}
+
+impl TargetFiles {
+    pub(crate) fn new(opened: Opened, name: &str) -> Self {
+        Self { opened, name: name.to_owned() }
+    }
+
+    /// The target's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The key of the entry under which the files of `key` are kept.
+    pub fn entry_key(&self, key: &FileKey) -> Digest {
+        self.group_key(key).digest()
+    }
+
+    /// Returns the files, if they are there. Takes no lock.
+    ///
+    /// # Errors
+    /// The store cannot be used in this process, although the mode requires it.
+    pub fn get(&self, key: &FileKey) -> Result<Option<FileGroup>, EmbedError> {
+        let (_, target) = self.current()?;
+        Ok(match target.get(&self.entry_key(key)) {
+            Lookup::Hit(entry) if GroupRecord::is_in(&entry) => Some(FileGroup::new(entry, false)),
+            _ => None,
+        })
+    }
+
+    /// Returns the files, or a ticket to make them. Waits while another caller makes them.
+    ///
+    /// # Errors
+    /// The mode forbids making the files, and they are not there; or the store cannot be used in this process, although the
+    /// mode requires it.
+    pub fn get_or_begin(&self, key: &FileKey, options: &Options<'_>) -> Result<GroupClaim, EmbedError> {
+        let (state, target) = self.current()?;
+        let group_key = self.group_key(key);
+        let validator = Validator::builtin();
+        let expectations =
+            options.expectations.map(|rules| StoredExpectations::new(rules.clone(), &validator));
+        let judge = |entry: &Entry| accept(entry, expectations.as_ref(), &validator);
+        let holds_ticket = state.holders.has_current();
+        let mut query = Query::new(&judge);
+        query.deadline = options.deadline;
+        query.cancel = options.cancel;
+        query.stale_after = options.stale_after;
+        query.hold_limit = Some(options.hold_limit);
+        query.wait = match options.wait && !holds_ticket {
+            true => Wait::ForHolder { on_wait: options.on_wait },
+            false => Wait::Never,
+        };
+        let claim = target.get_or_begin(&group_key.digest(), &query)?;
+        let ticket =
+            |ticket, is_shared| GroupTicket::new(&state, group_key, ticket, options.hold_limit, is_shared);
+        Ok(match claim {
+            Claim::Hit(hit) => GroupClaim::Hit(FileGroup::new(hit.entry, hit.source == Source::Waited)),
+            Claim::Build(begun) => GroupClaim::Begin(ticket(begun, true)),
+            Claim::Unshared(begun, reason) => {
+                GroupClaim::Unshared(ticket(begun, false), UnsharedReason::Cache(reason))
+            }
+            Claim::Pending(pending) => {
+                let reason = if holds_ticket { UnsharedReason::HoldsTicket } else { UnsharedReason::NoWait };
+                GroupClaim::Unshared(ticket(pending.into_unshared(), false), reason)
+            }
+            Claim::HolderFailed(failure) => GroupClaim::HolderFailed(failure.reason),
+            Claim::TimedOut(_) => GroupClaim::TimedOut,
+            // `Claim` may have more variants later, of which none is a hit or a ticket.
+            _ => GroupClaim::Cancelled,
+        })
+    }
+
+    /// Publishes files without a ticket, in place of those that are there. For a caller that made them without asking.
+    /// Returns whether they were written.
+    ///
+    /// # Errors
+    /// The group is not valid, or the store cannot be written.
+    pub fn publish(&self, key: &FileKey, group: &NewGroup<'_>) -> Result<bool, EmbedError> {
+        let (_, target) = self.current()?;
+        let expectations = group.validated()?;
+        let record = group.record(self.group_key(key), None);
+        let encoded = group.encode(&record, expectations.as_ref());
+        let Some(store) = target.written_store() else { return Ok(false) };
+        store.count_compile(record.compile_time.unwrap_or(Duration::ZERO));
+        let put = store.put_replacing(encoded.key(), &encoded.builder(), Overwrite::Always);
+        put.map(|_| true).map_err(|error| EmbedError::Publish(error.into()))
+    }
+
+    /// Writes the counts of hits and misses to the store. Best effort.
+    pub fn flush(&self) {
+        if let Ok((_, target)) = self.current() {
+            target.flush();
+        }
+    }
+
+    fn group_key(&self, key: &FileKey) -> GroupKey {
+        key.of(&self.opened.config.framework, &self.name)
+    }
+
+    /// The state and the target in the calling process.
+    fn current(&self) -> Result<(Arc<Process>, TargetCache), EmbedError> {
+        let state = self.opened.current()?;
+        let target = state.cache.target(&self.name)?;
+        Ok((state, target))
+    }
+}
+
+impl fmt::Debug for TargetFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TargetFiles")
+            .field("framework", &self.opened.config.framework)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

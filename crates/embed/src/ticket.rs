@@ -1,0 +1,97 @@
+//! The duty to make the files of a group.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use opkeep_cache::{Failure, Ticket};
+use opkeep_kernel_entry::GroupKey;
+
+use crate::error::EmbedError;
+use crate::held::Held;
+use crate::new_group::NewGroup;
+use crate::process::Process;
+use crate::renewal::Renewal;
+
+/// The duty to make the files of a group, while other callers wait.
+///
+/// Clones are one ticket. It ends when it is published or abandoned, or when the last clone is dropped; then one of the
+/// waiters makes the files. Any thread may end it.
+#[derive(Clone)]
+#[must_use = "if it is dropped, a waiter makes the files"]
+pub struct GroupTicket {
+    held: Arc<Held>,
+    renewal: Arc<Renewal>,
+}
+
+impl GroupTicket {
+    /// Takes charge of `ticket`. A shared ticket is renewed.
+    pub(crate) fn new(
+        state: &Process,
+        key: GroupKey,
+        ticket: Ticket,
+        hold_limit: Duration,
+        is_shared: bool,
+    ) -> Self {
+        let held = Arc::new(Held::new(key, ticket, hold_limit, &state.holders));
+        if is_shared {
+            state.renewal.add(&held);
+        }
+        Self { held, renewal: Arc::clone(&state.renewal) }
+    }
+
+    /// The parts of the key.
+    pub fn key(&self) -> &GroupKey {
+        &self.held.key
+    }
+
+    /// Whether the ticket can be published: it has not ended, and it belongs to this process.
+    pub fn is_held(&self) -> bool {
+        self.held.is_held()
+    }
+
+    /// Publishes the files: all of them, or none. Ends the ticket, and with it the waits. Returns whether the files were
+    /// written; a store that is only read keeps nothing.
+    ///
+    /// # Errors
+    /// The group is not valid: then the ticket stays. The store cannot be written: then the ticket has ended, and the caller
+    /// can use the files that it made. The ticket has ended before, or belongs to the parent of this process.
+    pub fn publish(&self, group: &NewGroup<'_>) -> Result<bool, EmbedError> {
+        // Checked and validated before the ticket is taken: meanwhile it is renewed.
+        self.held.check()?;
+        let compile_time = self.held.began.elapsed();
+        let expectations = group.validated()?;
+        let record = group.record(self.held.key.clone(), Some(compile_time));
+        let encoded = group.encode(&record, expectations.as_ref());
+        let ticket = self.held.take()?;
+        ticket.count_build(record.compile_time.unwrap_or(compile_time));
+        let published = ticket.publish(&encoded.builder());
+        self.renewal.ended();
+        Ok(published?.local.is_some())
+    }
+
+    /// Ends the ticket. If `failure` is given, the waiters fail for the same reason at once; for a failure that would repeat.
+    /// If not, one of the waiters makes the files. An ended ticket stays as it is.
+    ///
+    /// # Errors
+    /// The ticket belongs to the parent of this process.
+    pub fn abandon(&self, failure: Option<&str>) -> Result<(), EmbedError> {
+        match (self.held.take(), failure) {
+            (Ok(ticket), Some(reason)) => ticket.abandon(Failure::new(reason)),
+            (Ok(ticket), None) => drop(ticket),
+            (Err(EmbedError::TicketEnded), _) => {}
+            (Err(error), _) => return Err(error),
+        }
+        self.renewal.ended();
+        Ok(())
+    }
+}
+
+impl fmt::Debug for GroupTicket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupTicket")
+            .field("key", &self.held.key)
+            .field("is_held", &self.is_held())
+            .finish_non_exhaustive()
+    }
+}

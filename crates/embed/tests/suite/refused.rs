@@ -1,0 +1,44 @@
+//! Groups and names that are refused, with the ticket left as it was.
+
+use opkeep_embed::{EmbedError, FileCache, FileCacheConfig, FileKey, NewGroup, Options, StoreConfig};
+
+use crate::{cache, ticket};
+
+#[test]
+fn a_group_that_cannot_be_kept_is_an_error_and_the_ticket_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = cache(&dir);
+    let key = FileKey::new([1; 32]);
+    let begun = ticket(files.get_or_begin(&key, &Options::default()).unwrap());
+    let error = |group: NewGroup<'_>| begun.publish(&group).unwrap_err();
+    let data: &[u8] = b"data";
+
+    assert!(matches!(error(NewGroup::new([])), EmbedError::NoFiles));
+    assert!(matches!(error(NewGroup::new([("a", data), ("a", data)])), EmbedError::RepeatedName { .. }));
+    assert!(matches!(error(NewGroup::new([("a", &[][..])])), EmbedError::EmptyFile { .. }));
+    for name in ["", ".", "..", "a/b", "/a", "a\0", "a b", "a\n", &"a".repeat(201)] {
+        assert!(matches!(error(NewGroup::new([(name, data)])), EmbedError::FileName { .. }), "{name:?}");
+    }
+    let names: Vec<String> = (0..61).map(|number| format!("f{number}")).collect();
+    let many = NewGroup::new(names.iter().map(|name| (name.as_str(), data)));
+    assert!(matches!(error(many), EmbedError::TooManyFiles { found: 61 }));
+    let without = NewGroup::new([("a", data)]).with_object("b", None);
+    assert!(matches!(error(without), EmbedError::MissingFile { .. }));
+    let gib = vec![0_u8; 1 << 30];
+    assert!(matches!(error(NewGroup::new([("a", &gib[..])])), EmbedError::TooLarge { .. }));
+
+    assert!(begun.is_held());
+    begun.publish(&NewGroup::new(names[..60].iter().map(|name| (name.as_str(), data)))).unwrap();
+    assert_eq!(files.get(&key).unwrap().unwrap().names().count(), 60);
+    assert!(matches!(error(NewGroup::new([("a", data)])), EmbedError::TicketEnded));
+}
+
+#[test]
+fn names_of_frameworks_and_targets_are_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |name: &str| FileCache::open(FileCacheConfig::new(StoreConfig::new(dir.path()), name));
+    for name in ["", ".x", "a/b", "a b", &"a".repeat(101)] {
+        assert!(matches!(open(name), Err(EmbedError::FrameworkName { .. })), "{name:?}");
+        assert!(matches!(open("ok").unwrap().target(name), Err(EmbedError::Cache(_))), "{name:?}");
+    }
+}

@@ -1,0 +1,130 @@
+//! Tickets: the callers that wait, and the ends of waits.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use opkeep_embed::{CancelToken, FileKey, GroupClaim, NewGroup, Options, UnsharedReason};
+
+use crate::{cache, ticket};
+
+fn group() -> NewGroup<'static> {
+    NewGroup::new([("file", &b"data"[..])])
+}
+
+#[test]
+fn of_many_threads_one_makes_the_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let (made, barrier) = (AtomicUsize::new(0), Barrier::new(8));
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let files = cache(&dir);
+                barrier.wait();
+                match files.get_or_begin(&FileKey::new([1; 32]), &Options::default()).unwrap() {
+                    GroupClaim::Hit(group) => assert_eq!(group.get("file"), Some(&b"data"[..])),
+                    GroupClaim::Begin(ticket) => {
+                        made.fetch_add(1, Ordering::Relaxed);
+                        ticket.publish(&group()).unwrap();
+                    }
+                    other => panic!("{other:?}"),
+                }
+            });
+        }
+    });
+    assert_eq!(made.into_inner(), 1);
+}
+
+#[test]
+fn a_ticket_that_ends_without_files_passes_to_a_waiter() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = cache(&dir);
+    let key = FileKey::new([1; 32]);
+    type End = fn(opkeep_embed::GroupTicket);
+    let ends: [End; 2] = [drop, |ticket| ticket.abandon(None).unwrap()];
+    for end in ends {
+        let begun = ticket(files.get_or_begin(&key, &Options::default()).unwrap());
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let claim = files.get_or_begin(&key, &Options::default()).unwrap();
+                matches!(claim, GroupClaim::Begin(_))
+            });
+            end(begun);
+            assert!(waiter.join().unwrap());
+        });
+    }
+}
+
+#[test]
+fn a_failure_that_would_repeat_reaches_the_waiters_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = cache(&dir);
+    let key = FileKey::new([1; 32]);
+    let begun = ticket(files.get_or_begin(&key, &Options::default()).unwrap());
+    let waits = Barrier::new(2);
+    let on_wait = || {
+        waits.wait();
+    };
+    let options = Options::default().with_on_wait(&on_wait);
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| files.get_or_begin(&key, &options).unwrap());
+        waits.wait();
+        begun.abandon(Some("line 3: no such type")).unwrap();
+        let claim = waiter.join().unwrap();
+        assert!(
+            matches!(&claim, GroupClaim::HolderFailed(reason) if reason == "line 3: no such type"),
+            "{claim:?}"
+        );
+    });
+    assert!(matches!(files.get_or_begin(&key, &Options::default()).unwrap(), GroupClaim::Begin(_)));
+}
+
+#[test]
+fn a_wait_ends_at_its_deadline_and_when_it_is_cancelled() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = cache(&dir);
+    let key = FileKey::new([1; 32]);
+    let _begun = ticket(files.get_or_begin(&key, &Options::default()).unwrap());
+    let cancel = CancelToken::new();
+    thread::scope(|scope| {
+        // Other threads: the one with the ticket does not wait.
+        let timed = scope.spawn(|| {
+            let began = Instant::now();
+            let options = Options::default().with_timeout(Duration::from_millis(60));
+            let claim = files.get_or_begin(&key, &options).unwrap();
+            (began.elapsed() >= Duration::from_millis(60), matches!(claim, GroupClaim::TimedOut))
+        });
+        assert_eq!(timed.join().unwrap(), (true, true));
+        let waiter =
+            scope.spawn(|| files.get_or_begin(&key, &Options::default().with_cancel(&cancel)).unwrap());
+        cancel.cancel();
+        assert!(matches!(waiter.join().unwrap(), GroupClaim::Cancelled));
+        let unwilling = scope.spawn(|| files.get_or_begin(&key, &Options::default().without_wait()).unwrap());
+        assert!(matches!(unwilling.join().unwrap(), GroupClaim::Unshared(_, UnsharedReason::NoWait)));
+    });
+}
+
+/// Two threads that need each other's keys: each holds one and requests the other.
+#[test]
+fn a_thread_that_holds_a_ticket_does_not_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let barrier = Barrier::new(2);
+    let cross = |own: u8, other: u8| {
+        let files = cache(&dir);
+        let begun = ticket(files.get_or_begin(&FileKey::new([own; 32]), &Options::default()).unwrap());
+        barrier.wait();
+        let claim = files.get_or_begin(&FileKey::new([other; 32]), &Options::default()).unwrap();
+        assert!(matches!(claim, GroupClaim::Unshared(_, UnsharedReason::HoldsTicket)), "{claim:?}");
+        barrier.wait();
+        begun.publish(&group()).unwrap();
+        drop(claim);
+        // Without a ticket, the thread waits again.
+        let claim = files.get_or_begin(&FileKey::new([other; 32]), &Options::default()).unwrap();
+        assert!(matches!(claim, GroupClaim::Hit(_)), "{claim:?}");
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| cross(1, 2));
+        scope.spawn(|| cross(2, 1));
+    });
+}

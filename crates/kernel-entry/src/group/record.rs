@@ -1,0 +1,103 @@
+//! The record of a group: the parts of its key, and what reports state.
+
+use std::time::Duration;
+
+use opkeep_digest::{Digest, Fingerprint};
+use opkeep_store::Entry;
+use serde_json::{Value, json};
+
+use crate::group::key::{GROUP_SCHEMA, GroupKey};
+use crate::member::GROUP;
+
+/// The record of a group, beside its files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupRecord {
+    /// The parts of the entry's key.
+    pub key: GroupKey,
+    /// The release of the framework; empty if unknown.
+    pub framework_version: String,
+    /// The name of the kernel; empty if unknown.
+    pub kernel: String,
+    /// The name of the file with the kernel's object, if there is one.
+    pub object: Option<String>,
+    /// The name of the file with the kernel's metadata, if there is one.
+    pub metadata: Option<String>,
+    /// The compile time, if known.
+    pub compile_time: Option<Duration>,
+    /// Whether the files work on this machine only, such as a launcher that is linked to its C library.
+    pub is_local: bool,
+}
+
+impl GroupRecord {
+    /// The record of a group of which only the key is known.
+    pub fn new(key: GroupKey) -> Self {
+        Self {
+            key,
+            framework_version: String::new(),
+            kernel: String::new(),
+            object: None,
+            metadata: None,
+            compile_time: None,
+            is_local: false,
+        }
+    }
+
+    /// Whether the entry holds a group: whether it has a record, readable or not.
+    pub fn is_in(entry: &Entry) -> bool {
+        entry.member_digest(GROUP).is_some()
+    }
+
+    /// The record in an entry. `None` if the entry holds no group, or if a later version wrote the record.
+    pub fn of(entry: &Entry) -> Option<Self> {
+        let json: Value = serde_json::from_slice(entry.lazy_member(GROUP).ok()??).ok()?;
+        if json["schema"].as_u64() != Some(GROUP_SCHEMA) {
+            return None;
+        }
+        let text = |name: &str| json[name].as_str().map(str::to_owned);
+        let mut toolchain = Fingerprint::new();
+        for part in json["toolchain"].as_array()? {
+            let digest = part["digest"].as_str()?.parse().ok()?;
+            toolchain.add(part["name"].as_str()?, digest, part["note"].as_str()?);
+        }
+        let key = GroupKey {
+            framework: text("framework")?,
+            target: text("target")?,
+            framework_key: text("framework_key")?.parse().ok()?,
+            name: text("name")?,
+            toolchain,
+        };
+        Some(Self {
+            key,
+            framework_version: text("framework_version")?,
+            kernel: text("kernel")?,
+            object: text("object"),
+            metadata: text("metadata"),
+            compile_time: json["compile_us"].as_u64().map(Duration::from_micros),
+            is_local: json["local"].as_bool()?,
+        })
+    }
+
+    /// The bytes of the member.
+    pub(crate) fn render(&self, entry_key: &Digest) -> String {
+        let Self { key, framework_version, kernel, object, metadata, compile_time, is_local } = self;
+        let GroupKey { framework, target, framework_key, name, toolchain } = key;
+        let part = |part: &opkeep_digest::Part| json!({ "name": part.name, "digest": part.digest.to_string(), "note": part.note });
+        json!({
+            "schema": GROUP_SCHEMA,
+            "key": entry_key.to_string(),
+            "framework": framework,
+            "framework_version": framework_version,
+            "framework_key": framework_key.to_string(),
+            "kernel": kernel,
+            "target": target,
+            "name": name,
+            "toolchain": toolchain.parts().iter().map(part).collect::<Vec<_>>(),
+            "object": object,
+            "metadata": metadata,
+            "compile_us": compile_time.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
+            "local": is_local,
+            "made_by": concat!("opkeep ", env!("CARGO_PKG_VERSION")),
+        })
+        .to_string()
+    }
+}
