@@ -1,0 +1,252 @@
+//! Holders and waiters that are processes.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use opkeep_embed::{
+    EmbedError, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupTicket, NewGroup, Options, StoreConfig,
+    TargetFiles, UnsharedReason,
+};
+use opkeep_testkit::in_forked_child;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The first argument of this program when it is run as another process.
+pub(crate) const CHILD: &str = "--child";
+
+/// The roles of other processes: `ROLE DIRECTORY`.
+pub(crate) fn other_process(arguments: &[String]) {
+    let [role, directory] = arguments else { panic!("{arguments:?}") };
+    let directory = Path::new(directory);
+    let files = open(directory);
+    match role.as_str() {
+        // Takes the ticket, reports that, and never ends it.
+        "hold" => {
+            let _ticket = begin(&files);
+            fs::write(directory.join("holds"), "").unwrap();
+            thread::sleep(Duration::from_secs(600));
+        }
+        // Gets the files, or makes them and records that.
+        "crowd" => {
+            until("the start", || directory.join("start").exists());
+            match files.get_or_begin(&key(), &Options::default()).unwrap() {
+                GroupClaim::Hit(group) => assert_eq!(group.get("file"), Some(&b"data"[..])),
+                GroupClaim::Begin(ticket) => {
+                    fs::write(directory.join(format!("made-{}", std::process::id())), "").unwrap();
+                    thread::sleep(Duration::from_millis(300));
+                    ticket.publish(&group()).unwrap();
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        // The tests that fork need a process in which no other thread holds a lock.
+        "fork" => fork(&files),
+        "fork-own" => own_work(&files),
+        other => panic!("{other}"),
+    }
+}
+
+fn open(directory: &Path) -> TargetFiles {
+    let config = FileCacheConfig::new(StoreConfig::new(directory.join("store")), "test");
+    FileCache::open(config).unwrap().target("cuda-sm_90").unwrap()
+}
+
+fn key() -> FileKey {
+    FileKey::new([1; 32])
+}
+
+fn group() -> NewGroup<'static> {
+    NewGroup::new([("file", &b"data"[..])])
+}
+
+fn begin(files: &TargetFiles) -> GroupTicket {
+    match files.get_or_begin(&key(), &Options::default()).unwrap() {
+        GroupClaim::Begin(ticket) => ticket,
+        other => panic!("expected a ticket: {other:?}"),
+    }
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what} did not come");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A process that ends with the test, whether or not it passes.
+struct Process(Child);
+
+impl Process {
+    fn start(role: &str, directory: &Path) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args([CHILD, role, directory.to_str().unwrap()]);
+        Self(command.stdin(Stdio::null()).spawn().unwrap())
+    }
+
+    /// A process that holds the ticket.
+    fn holder(directory: &Path) -> Self {
+        let process = Self::start("hold", directory);
+        until("the holder", || directory.join("holds").exists());
+        process
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    fn succeeds(mut self) {
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) fn of_eight_processes() {
+    let dir = tempfile::tempdir().unwrap();
+    let crowd: Vec<_> = (0..8).map(|_| Process::start("crowd", dir.path())).collect();
+    fs::write(dir.path().join("start"), "").unwrap();
+    crowd.into_iter().for_each(Process::succeeds);
+    let made = fs::read_dir(dir.path()).unwrap().filter(|file| {
+        file.as_ref().is_ok_and(|file| file.file_name().to_string_lossy().starts_with("made-"))
+    });
+    assert_eq!(made.count(), 1);
+}
+
+pub(crate) fn a_killed_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let holder = Process::holder(dir.path());
+    let files = open(dir.path());
+    let killed = |holder: &Process| {
+        holder.signal(Signal::KILL);
+        Instant::now()
+    };
+    // The waiter waits before the holder is killed.
+    let (waits, sender) = std::sync::mpsc::channel();
+    let on_wait = {
+        let waits = std::sync::Mutex::new(waits);
+        move || waits.lock().unwrap().send(()).unwrap()
+    };
+    thread::scope(|scope| {
+        let options = Options::default().with_on_wait(&on_wait);
+        let files = &files;
+        let waiter = scope.spawn(move || {
+            let claim = files.get_or_begin(&key(), &options).unwrap();
+            assert!(matches!(claim, GroupClaim::Begin(_)), "{claim:?}");
+            Instant::now()
+        });
+        sender.recv().unwrap();
+        let at = killed(&holder);
+        let waited = waiter.join().unwrap().saturating_duration_since(at);
+        assert!(waited < Duration::from_secs(5), "{waited:?}");
+    });
+}
+
+pub(crate) fn a_stopped_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let holder = Process::holder(dir.path());
+    holder.signal(Signal::STOP);
+    let mut options = Options::default();
+    options.stale_after = Duration::from_secs(2);
+    let claim = open(dir.path()).get_or_begin(&key(), &options).unwrap();
+    let stale = UnsharedReason::Cache(opkeep_cache::UnsharedReason::HolderStale);
+    let GroupClaim::Unshared(ticket, reason) = claim else { panic!("{claim:?}") };
+    assert_eq!(reason, stale);
+    // The files of the one that does not wait are a hit for all.
+    ticket.publish(&group()).unwrap();
+    assert!(open(dir.path()).get(&key()).unwrap().is_some());
+}
+
+pub(crate) fn a_held_ticket() {
+    let dir = tempfile::tempdir().unwrap();
+    let _holder = Process::holder(dir.path());
+    let mut options = Options::default().with_timeout(Duration::from_secs(7));
+    options.stale_after = Duration::from_secs(4);
+    let claim = open(dir.path()).get_or_begin(&key(), &options).unwrap();
+    assert!(matches!(claim, GroupClaim::TimedOut), "{claim:?}");
+}
+
+pub(crate) fn a_forgotten_ticket() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = open(dir.path());
+    let mut forgotten = Options::default();
+    forgotten.hold_limit = Duration::from_millis(500);
+    let claim = files.get_or_begin(&key(), &forgotten).unwrap();
+    assert!(matches!(claim, GroupClaim::Begin(_)));
+    let other = thread::spawn(move || {
+        let mut options = Options::default().with_timeout(Duration::from_secs(60));
+        options.stale_after = Duration::from_secs(2);
+        files.get_or_begin(&key(), &options).unwrap()
+    });
+    let taken = other.join().unwrap();
+    assert!(matches!(taken, GroupClaim::Unshared(..)), "{taken:?}");
+    drop(claim);
+}
+
+pub(crate) fn a_forked_child() {
+    let dir = tempfile::tempdir().unwrap();
+    Process::start("fork", dir.path()).succeeds();
+}
+
+pub(crate) fn a_childs_own_work() {
+    let dir = tempfile::tempdir().unwrap();
+    Process::start("fork-own", dir.path()).succeeds();
+}
+
+/// Forked children publish, abandon and drop their copies of a ticket, which stays held in the parent.
+fn fork(files: &TargetFiles) {
+    let ticket = begin(files);
+    let parent = std::process::id();
+    let is_parents = |error: &EmbedError| matches!(error, EmbedError::Forked { owner } if *owner == parent);
+    assert!(in_forked_child(|| {
+        assert!(!ticket.is_held());
+        assert!(is_parents(&ticket.publish(&group()).unwrap_err()));
+        assert!(is_parents(&ticket.abandon(None).unwrap_err()));
+        assert!(is_parents(&ticket.abandon(Some("failed")).unwrap_err()));
+    }));
+    let mut copy = Some(ticket.clone());
+    assert!(in_forked_child(|| drop(copy.take())));
+    assert!(ticket.is_held());
+    let claim = thread::scope(|scope| {
+        let options = Options::default().with_timeout(Duration::from_millis(100));
+        scope.spawn(move || files.get_or_begin(&key(), &options).unwrap()).join().unwrap()
+    });
+    assert!(matches!(claim, GroupClaim::TimedOut), "{claim:?}");
+    assert!(ticket.publish(&group()).unwrap());
+}
+
+/// A child uses the cache that its parent opened: it finds what is there, waits for its parent, and publishes.
+fn own_work(files: &TargetFiles) {
+    let other = FileKey::new([2; 32]);
+    files.publish(&key(), &group()).unwrap();
+    let held = match files.get_or_begin(&other, &Options::default()).unwrap() {
+        GroupClaim::Begin(ticket) => ticket,
+        claim => panic!("{claim:?}"),
+    };
+    assert!(in_forked_child(|| {
+        assert!(files.get(&key()).unwrap().is_some());
+        // The parent's ticket is none that this process holds: it may wait.
+        let options = Options::default().with_timeout(Duration::from_millis(100));
+        let claim = files.get_or_begin(&other, &options).unwrap();
+        assert!(matches!(claim, GroupClaim::TimedOut), "{claim:?}");
+        let own = FileKey::new([3; 32]);
+        let GroupClaim::Begin(ticket) = files.get_or_begin(&own, &Options::default()).unwrap() else {
+            panic!("it is this child's")
+        };
+        assert!(ticket.publish(&group()).unwrap());
+        // A child of the child.
+        assert!(in_forked_child(|| {
+            assert!(files.get(&own).unwrap().is_some());
+            assert!(matches!(ticket.abandon(None), Err(EmbedError::Forked { .. })));
+        }));
+    }));
+    assert!(files.get(&FileKey::new([3; 32])).unwrap().is_some());
+    assert!(held.publish(&group()).unwrap());
+}
