@@ -135,6 +135,9 @@ impl Protocol<'_> {
                 return Claim::Pending(pending);
             }
             thread::sleep(pause);
+            if let Some(on_poll) = self.query.on_poll {
+                on_poll();
+            }
             pause = (pause * 2).min(LONGEST_PAUSE);
             let began = Some(pending.began());
             claim = Self { began, ..self }.poll(pending);

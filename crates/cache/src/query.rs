@@ -44,6 +44,9 @@ pub struct Query<'a> {
     pub cancel: Option<&'a CancelToken>,
     /// The reaction to a key that another caller holds.
     pub wait: Wait<'a>,
+    /// A function that is called every 1 to 20 ms while the caller waits. It may cancel the token, as an interpreter does whose
+    /// signal handlers run only between calls.
+    pub on_poll: Option<&'a (dyn Fn() + Sync)>,
 }
 
 impl<'a> Query<'a> {
@@ -58,6 +61,7 @@ impl<'a> Query<'a> {
             deadline: None,
             cancel: None,
             wait: Wait::Never,
+            on_poll: None,
         }
     }
 

@@ -23,6 +23,8 @@ pub struct Options<'a> {
     pub cancel: Option<&'a CancelToken>,
     /// A function that is called once, if the caller waits.
     pub on_wait: Option<&'a (dyn Fn() + Sync)>,
+    /// A function that is called every 1 to 20 ms while the caller waits, on its thread. It may cancel the token.
+    pub on_poll: Option<&'a (dyn Fn() + Sync)>,
     /// The time without a heartbeat after which another caller's ticket is stale, and this caller makes the files: 30 seconds
     /// by default.
     pub stale_after: Duration,
@@ -40,6 +42,7 @@ impl Default for Options<'_> {
             deadline: None,
             cancel: None,
             on_wait: None,
+            on_poll: None,
             stale_after: STALE_AFTER,
             hold_limit: HOLD_LIMIT,
             expectations: None,
@@ -74,6 +77,13 @@ impl<'a> Options<'a> {
     #[must_use]
     pub fn with_on_wait(mut self, on_wait: &'a (dyn Fn() + Sync)) -> Self {
         self.on_wait = Some(on_wait);
+        self
+    }
+
+    /// These conditions; `on_poll` is called every 1 to 20 ms while the caller waits.
+    #[must_use]
+    pub fn with_on_poll(mut self, on_poll: &'a (dyn Fn() + Sync)) -> Self {
+        self.on_poll = Some(on_poll);
         self
     }
 

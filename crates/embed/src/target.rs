@@ -69,6 +69,7 @@ impl TargetFiles {
         let mut query = Query::new(&judge);
         query.deadline = options.deadline;
         query.cancel = options.cancel;
+        query.on_poll = options.on_poll;
         query.stale_after = options.stale_after;
         query.hold_limit = Some(options.hold_limit);
         query.wait = match options.wait && !holds_ticket {

@@ -178,6 +178,30 @@ fn a_wait_ends_when_it_is_cancelled() {
 }
 
 #[test]
+fn a_waiting_caller_is_polled_and_may_cancel() {
+    let host = Host::new();
+    let cache = host.cache();
+    let _ticket = build(claim(&cache, "relu"));
+    let (cancel, polls) = (CancelToken::new(), AtomicUsize::new(0));
+    let on_poll = || {
+        if polls.fetch_add(1, Ordering::SeqCst) == 2 {
+            cancel.cancel();
+        }
+    };
+    let mut query = Query::new(&take);
+    query.cancel = Some(&cancel);
+    query.on_poll = Some(&on_poll);
+    query.wait = Wait::ForHolder { on_wait: None };
+    assert!(matches!(cache.get_or_begin(&key("relu"), &query).unwrap(), Claim::Cancelled));
+    assert_eq!(polls.load(Ordering::SeqCst), 3);
+    // A caller that does not wait is not polled.
+    query.wait = Wait::Never;
+    query.cancel = None;
+    let _pending = pending(cache.get_or_begin(&key("relu"), &query).unwrap());
+    assert_eq!(polls.load(Ordering::SeqCst), 3);
+}
+
+#[test]
 fn a_caller_may_choose_not_to_wait() {
     let host = Host::new();
     let cache = host.cache();
