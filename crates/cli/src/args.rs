@@ -1,12 +1,16 @@
 //! The arguments of `opkeep`; those of each command are in its module.
 
+use std::ffi::OsString;
+
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     build, clear, completions, explain, gc, import, inspect, repair, run, stats, targets, verify,
 };
 use crate::flags::ENVIRONMENT;
+use crate::ui::interrupt;
 use crate::ui::output::{ExitStatus, Format, Output};
+use crate::ui::text::one_line;
 
 /// Incremental operator build: compile each kernel once, check it, reuse it everywhere
 ///
@@ -20,6 +24,44 @@ pub(crate) struct Args {
     pub(crate) format: Format,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Args {
+    /// Reads a command line, whose first element is the program.
+    ///
+    /// # Errors
+    /// The command line is wrong, or asks for help.
+    pub(crate) fn read(line: &[OsString]) -> Result<Self, clap::Error> {
+        Self::try_parse_from(line).map_err(|error| {
+            // Parsed again with escaped arguments, since clap prints them unchanged. Most are file names, and a shell's
+            // pattern may have matched unsafe ones.
+            let shown = line.iter().map(|arg| one_line(&arg.to_string_lossy()));
+            Self::try_parse_from(shown).err().unwrap_or(error)
+        })
+    }
+
+    /// Runs the command, and reports the error that ends it.
+    pub(crate) fn run(&self, output: &Output<'_>) -> ExitStatus {
+        let exit_status = match self.command.run(output) {
+            Ok(exit_status) => exit_status,
+            Err(error) if interrupt::is_cause_of(&error) => {
+                output.warn_of_file_limit();
+                output.print_interrupted();
+                ExitStatus::Interrupted
+            }
+            Err(error) => {
+                output.print_failure(&error);
+                ExitStatus::Failed
+            }
+        };
+        output.warn_of_file_limit();
+        exit_status
+    }
+}
+
+/// Returns the exit code for an error of [`Args::read`]: 0 for the requested help.
+pub(crate) fn exit_code(error: &clap::Error) -> u8 {
+    u8::try_from(error.exit_code()).unwrap_or(2)
 }
 
 #[derive(Debug, Subcommand)]
@@ -39,7 +81,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(&self, output: &Output) -> anyhow::Result<ExitStatus> {
+    fn run(&self, output: &Output) -> anyhow::Result<ExitStatus> {
         match self {
             Self::Build(args) => build::run(args, output),
             Self::Run(args) => run::run(args, output),

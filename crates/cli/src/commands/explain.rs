@@ -6,7 +6,6 @@ use anyhow::Context as _;
 use opkeep::{CacheStatus, Explanation, NearestEntry};
 use opkeep_descriptor::{BuildSpec, Change, Diff, ResolvedSpec};
 use opkeep_digest::PartChange;
-use opkeep_fs::CancelToken;
 use serde::Serialize;
 
 use crate::commands::build::output::{ImportedOutput, UnreadableOutput};
@@ -93,7 +92,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if let Some(other) = &args.against {
         return compare(args, other, output);
     }
-    let engine = setup::engine(&args.common, &CancelToken::new(), output)?;
+    let cancel = output.cancel_token();
+    let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &engine, &args.common)?;
     model::set_debug_options(&mut requests, &args.common, output)?;
     unreadable.errors.iter().for_each(|(_, error)| output.print_error(error));
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         output.print_json_only(&UnreadableOutput::new(&unreadable))?;
         return Ok(ExitStatus::Failed);
     }
-    let by_target = split_by_target(requests, engine, &args.common, unknown, &CancelToken::new())?;
+    let by_target = split_by_target(requests, engine, &args.common, unknown, &cancel)?;
     if let Some(for_default) = by_target.first() {
         note_targets(&for_default.requests, &args.common, output);
     }

@@ -16,10 +16,8 @@ use crate::flags::store::StoreArgs;
 use crate::input::store::threads;
 use crate::setup;
 use crate::ui::env;
-use crate::ui::interrupt;
 use crate::ui::json::{self, DirError};
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::progress::Progress;
 use crate::ui::registry::registry;
 use crate::ui::text::{Text, bytes, counted};
 
@@ -64,8 +62,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let config = setup::store(&args.store)?;
     // No backend is opened, so no toolkit is needed.
     let backends = registry(Duration::from_secs(60), AscendConfig::new(env::ascend_search(None)), &[])?;
-    let cancel = interrupt::cancel_on_signal();
-    let progress = Arc::new(Progress::new(output.is_text()));
+    let cancel = output.cancel_on_signal();
+    let progress = Arc::new(output.progress());
     let shown = Arc::clone(&progress);
     let importer = Importer::new(config, move |spec| {
         backends.resolve_foreign(spec).map(|read| read.map_err(|error| error.to_string()))

@@ -6,9 +6,8 @@ use opkeep_fs::CancelToken;
 /// The exit code that shells expect of an interrupted program: 128 and the number of SIGINT.
 pub(crate) const EXIT_CODE: u8 = 130;
 
-/// Returns a token that an interrupt, a termination or a hang-up cancels. A second signal ends the process at once.
-pub(crate) fn cancel_on_signal() -> CancelToken {
-    let cancel = CancelToken::new();
+/// Makes an interrupt, a termination or a hang-up cancel `cancel`, from now on. A second signal ends the process at once.
+pub(crate) fn cancel_on_signal(cancel: &CancelToken) {
     let state = cancel.clone();
     let handler = move || {
         if state.is_cancelled() {
@@ -21,9 +20,9 @@ pub(crate) fn cancel_on_signal() -> CancelToken {
         }
         state.cancel();
     };
-    // Without a handler, an interrupt ends the process and its compilers.
+    // Without a handler, an interrupt ends the process and its compilers. A handler that an earlier step of the command set
+    // cancels the same token.
     let _ = ctrlc::set_handler(handler);
-    cancel
 }
 
 /// Whether an interrupt before anything was built is the cause of the error.

@@ -8,6 +8,7 @@
 //! A write beyond `ulimit -f` is an I/O error, as on a full disk: SIGXFSZ has a handler ([`file_limit`]), which `exec`
 //! removes for compilers.
 
+pub(crate) mod caller;
 pub(crate) mod env;
 pub(crate) mod file_limit;
 pub(crate) mod hints;

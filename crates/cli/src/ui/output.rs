@@ -1,4 +1,5 @@
-//! Printing: results to stdout, everything else to stderr. Only a [`Text`] is printed.
+//! What a command reports: results to stdout, everything else to stderr; in process, all to the caller. Only a [`Text`] is
+//! printed.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -9,11 +10,15 @@ use anyhow::Context;
 use clap::ValueEnum;
 use opkeep::{KernelError, Warning};
 use opkeep_backend::BackendError;
+use opkeep_fs::CancelToken;
 use serde::Serialize;
 
+use crate::ui::caller::{Caller, CommandError, Level};
 use crate::ui::file_limit::FileLimit;
 use crate::ui::hints::{hints, of_warning};
-use crate::ui::text::{Text, printable_json};
+use crate::ui::interrupt;
+use crate::ui::progress::Progress;
+use crate::ui::text::{Text, one_line, printable_json};
 
 /// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,6 +38,17 @@ pub(crate) enum ExitStatus {
     Failed,
     /// The command was interrupted: exit code 130.
     Interrupted,
+}
+
+impl ExitStatus {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Problems => 1,
+            Self::Failed => 2,
+            Self::Interrupted => interrupt::EXIT_CODE,
+        }
+    }
 }
 
 /// The version of the JSON results. It is raised when a field changes its name, its type or its meaning, not when a
@@ -62,21 +78,64 @@ struct Failure {
     help: Vec<String>,
 }
 
-/// Prints in the requested format.
-pub(crate) struct Output {
+/// Where a command runs.
+enum Host<'a> {
+    /// In a process of its own: it prints, and handles signals.
+    Terminal(FileLimit),
+    /// In the caller's process, of which it touches nothing.
+    Caller(Caller<'a>),
+}
+
+/// Reports in the requested format.
+pub(crate) struct Output<'a> {
     format: Format,
-    file_limit: FileLimit,
+    host: Host<'a>,
+    cancel: CancelToken,
     /// All warnings so far, for the JSON result.
     warnings: RefCell<Vec<String>>,
 }
 
-impl Output {
-    pub(crate) fn new(format: Format, file_limit: FileLimit) -> Self {
-        Self { format, file_limit, warnings: RefCell::default() }
+impl<'a> Output<'a> {
+    /// Prints from now on, in a process whose signals are the command's.
+    pub(crate) fn terminal(format: Format) -> Self {
+        let host = Host::Terminal(FileLimit::watch());
+        Self { format, host, cancel: CancelToken::new(), warnings: RefCell::default() }
     }
 
-    pub(crate) fn is_text(&self) -> bool {
-        self.format == Format::Text
+    /// Reports to `caller`, whose `cancel` takes the place of signals.
+    pub(crate) fn caller(caller: Caller<'a>, cancel: &CancelToken) -> Self {
+        let (host, cancel) = (Host::Caller(caller), cancel.clone());
+        Self { format: Format::Json, host, cancel, warnings: RefCell::default() }
+    }
+
+    /// Returns the JSON result and the error for the caller in whose process the command ran.
+    pub(crate) fn into_result(self) -> (String, Option<CommandError>) {
+        match self.host {
+            Host::Caller(caller) => caller.into_result(),
+            Host::Terminal(_) => Default::default(),
+        }
+    }
+
+    /// Returns the token that cancels the command. Signals cancel it after [`cancel_on_signal`](Self::cancel_on_signal)
+    /// only; before, they end the process.
+    pub(crate) fn cancel_token(&self) -> CancelToken {
+        self.cancel.clone()
+    }
+
+    /// Returns the token that cancels the command, which from now on an interrupt does, if the process is the command's.
+    pub(crate) fn cancel_on_signal(&self) -> CancelToken {
+        if let Host::Terminal(_) = self.host {
+            interrupt::cancel_on_signal(&self.cancel);
+        }
+        self.cancel_token()
+    }
+
+    /// Begins to show progress.
+    pub(crate) fn progress(&self) -> Progress {
+        match &self.host {
+            Host::Terminal(_) => Progress::on_terminal(self.format == Format::Text),
+            Host::Caller(caller) => Progress::for_caller(caller.progress()),
+        }
     }
 
     /// Prints the result: `text`, unless it is empty, or `json` with the schema and all warnings so far.
@@ -85,17 +144,22 @@ impl Output {
     /// The result cannot be written, for another reason than that its reader has exited.
     pub(crate) fn print_result(&self, text: &Text, json: &impl Serialize) -> anyhow::Result<()> {
         self.warn_of_file_limit();
-        let mut out = std::io::stdout().lock();
-        let written = match self.format {
-            Format::Text if text.is_empty() => Ok(()),
-            Format::Text => writeln!(out, "{}", text.as_str()),
+        let text = match self.format {
+            Format::Text if text.is_empty() => return Ok(()),
+            Format::Text => text.as_str(),
             Format::Json => {
                 let warnings = &*self.warnings.borrow();
                 let document = Document { schema: JSON_SCHEMA, result: json, warnings };
                 let json = serde_json::to_string(&document).context("cannot write the result as JSON")?;
-                writeln!(out, "{}", printable_json(&json))
+                &printable_json(&json)
             }
         };
+        if let Host::Caller(caller) = &self.host {
+            caller.result(text.to_owned());
+            return Ok(());
+        }
+        let mut out = std::io::stdout().lock();
+        let written = writeln!(out, "{text}");
         match written.and_then(|()| out.flush()) {
             // A reader that has exited (`| head`) needs no more lines.
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -112,7 +176,7 @@ impl Output {
 
     /// Prints a note, which is no part of the result.
     pub(crate) fn print_note(&self, text: &str) {
-        print_line("note", text);
+        self.print_line(Level::Note, text);
     }
 
     /// Prints a problem that did not stop the command, and adds it to the result.
@@ -127,7 +191,7 @@ impl Output {
         let mut warned = self.warnings.borrow_mut();
         let is_new = !warned.iter().any(|known| known == text);
         if is_new {
-            print_line("warning", text);
+            self.print_line(Level::Warning, text);
             warned.push(text.to_owned());
         }
         is_new
@@ -144,20 +208,32 @@ impl Output {
 
     /// Prints an error with its causes.
     pub(crate) fn print_error(&self, error: &anyhow::Error) {
-        let mut text = Text::default();
-        let line = format!("error: {}", chain(error));
-        if error.chain().any(is_multi_line) {
-            text.quoted(line)
-        } else {
-            text.line(line)
+        let is_multi_line = error.chain().any(is_multi_line);
+        let text_of = |line: &dyn fmt::Display| {
+            let mut text = Text::default();
+            if is_multi_line {
+                text.quoted(line)
+            } else {
+                text.line(line)
+            }
+            text
+        };
+        match &self.host {
+            Host::Terminal(_) => {
+                let mut text = text_of(&format_args!("error: {}", chain(error)));
+                hints(error).iter().for_each(|hint| text.line(format_args!("help: {hint}")));
+                print(&text);
+            }
+            Host::Caller(caller) => {
+                caller.message(Level::Error, text_of(&chain(error)).as_str());
+                hints(error).iter().for_each(|hint| self.print_help(hint));
+            }
         }
-        hints(error).iter().for_each(|hint| text.line(format_args!("help: {hint}")));
-        print(&text);
     }
 
     /// Prints a hint for a warning.
     pub(crate) fn print_help(&self, text: &str) {
-        print_line("help", text);
+        self.print_line(Level::Help, text);
     }
 
     /// Prints that an interrupt came before any result.
@@ -168,24 +244,30 @@ impl Output {
 
     /// Prints the error that ended a command: as text on stderr, and in JSON in place of the result.
     pub(crate) fn print_failure(&self, error: &anyhow::Error) {
-        self.print_error(error);
+        match &self.host {
+            Host::Terminal(_) => self.print_error(error),
+            Host::Caller(caller) => caller.failure(chain(error), hints(error)),
+        }
         // Best effort: the error may be that stdout cannot be written.
         let _ = self.print_json_only(&Failure { error: chain(error), help: hints(error) });
     }
 
     /// Warns if a file reached the limit on the size of files. The write that failed may have had no other consequence.
     pub(crate) fn warn_of_file_limit(&self) {
-        if let Some(text) = self.file_limit.reached() {
+        if let Host::Terminal(limit) = &self.host
+            && let Some(text) = limit.reached()
+        {
             self.print_warning(&text);
         }
     }
-}
 
-/// Prints a line on stderr.
-fn print_line(kind: &str, text: &str) {
-    let mut line = Text::default();
-    line.line(format_args!("{kind}: {text}"));
-    print(&line);
+    /// Prints a line, on a terminal after the name of its level.
+    fn print_line(&self, level: Level, text: &str) {
+        match &self.host {
+            Host::Terminal(_) => print(&Text::of(format_args!("{}: {text}", level.name()))),
+            Host::Caller(caller) => caller.message(level, &one_line(text)),
+        }
+    }
 }
 
 /// Prints on stderr. Best effort: an error of stderr cannot be reported anywhere.

@@ -1,17 +1,22 @@
-//! A progress bar, shown if stderr is a terminal.
+//! Progress: a bar, if stderr is a terminal; in process, texts for the caller.
 
 use std::io::IsTerminal;
+use std::sync::mpsc::Sender;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use opkeep::Event;
 
 use crate::ui::text::one_line;
 
-/// Shows the progress of a command on stderr, if that is a terminal.
-pub(crate) struct Progress(ProgressBar);
+/// Shows the progress of a command.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    caller: Option<Sender<Option<String>>>,
+}
 
 impl Progress {
-    pub(crate) fn new(is_wanted: bool) -> Self {
+    /// Shows a bar on stderr, if that is a terminal.
+    pub(crate) fn on_terminal(is_wanted: bool) -> Self {
         let bar = if is_wanted && std::io::stderr().is_terminal() {
             ProgressBar::new(0)
         } else {
@@ -20,29 +25,39 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}") {
             bar.set_style(style);
         }
-        Self(bar)
+        Self { bar, caller: None }
     }
 
-    /// Shows a text, escaped. All texts reach the bar through this function.
+    /// Sends texts to the caller in whose process the command runs.
+    pub(crate) fn for_caller(caller: Option<Sender<Option<String>>>) -> Self {
+        Self { bar: ProgressBar::hidden(), caller }
+    }
+
+    /// Shows a text, escaped. All texts reach the bar and the caller through this function.
     fn message(&self, text: &str) {
-        self.0.set_message(one_line(text));
+        let text = one_line(text);
+        if let Some(caller) = &self.caller {
+            // The command has ended if nothing receives it.
+            let _ = caller.send(Some(text.clone()));
+        }
+        self.bar.set_message(text);
     }
 
     /// Begins a run of a network with `nodes` nodes.
     pub(crate) fn begin(&self, nodes: usize) {
-        self.0.set_length(nodes as u64);
+        self.bar.set_length(nodes as u64);
     }
 
     /// Shows that `done` of `total` items are done.
     pub(crate) fn update(&self, done: u64, total: u64) {
-        self.0.set_length(total);
+        self.bar.set_length(total);
         // Threads report in any order.
-        self.0.update(|state| state.set_pos(state.pos().max(done)));
+        self.bar.update(|state| state.set_pos(state.pos().max(done)));
     }
 
     /// Shows that `done` of `total` items of the subject are done. A subject other than the shown one is started.
     pub(crate) fn update_subject(&self, subject: &str, done: u64, total: u64) {
-        if self.0.message() != one_line(subject) {
+        if self.bar.message() != one_line(subject) {
             self.start(subject);
         }
         self.update(done, total);
@@ -50,27 +65,27 @@ impl Progress {
 
     /// Starts at 0 with a new subject.
     pub(crate) fn start(&self, subject: &str) {
-        self.0.set_position(0);
+        self.bar.set_position(0);
         self.message(subject);
     }
 
     /// Counts a node that ran.
     pub(crate) fn node_done(&self, node: &str) {
         self.message(node);
-        self.0.inc(1);
+        self.bar.inc(1);
     }
 
     pub(crate) fn observe(&self, event: Event<'_>) {
         match event {
-            Event::Planned { kernels, .. } => self.0.set_length(kernels as u64),
-            Event::Hit { .. } => self.0.inc(1),
+            Event::Planned { kernels, .. } => self.bar.set_length(kernels as u64),
+            Event::Hit { .. } => self.bar.inc(1),
             Event::Started { .. } | Event::Waiting { .. } => self.message(&event.to_string()),
             Event::Finished { .. }
             | Event::Failed { .. }
             | Event::Skipped { .. }
             | Event::Cancelled { .. } => {
                 self.message(&event.to_string());
-                self.0.inc(1);
+                self.bar.inc(1);
             }
             // Warnings are in the report, from which they are printed.
             _ => {}
@@ -78,6 +93,6 @@ impl Progress {
     }
 
     pub(crate) fn done(&self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }

@@ -7,6 +7,7 @@ mod ascend_mutations;
 #[path = "../common/mod.rs"]
 mod common;
 mod import;
+mod in_process;
 mod privileged;
 
 use std::path::Path;
@@ -16,6 +17,9 @@ use libtest_mimic::Arguments;
 
 #[expect(clippy::print_stderr, reason = "a test program reports to people")]
 fn main() -> ExitCode {
+    if let Some(exit_code) = in_process::host() {
+        return exit_code;
+    }
     let arguments = Arguments::from_args();
     // The files that a compiler reads are in the key: some hundred toolchains that change between builds.
     let (mutated, laboratory) =
@@ -33,6 +37,7 @@ fn main() -> ExitCode {
         ascend_confined::trials(),
         ascend_mutations::trials(),
         import::trials(),
+        in_process::trials(),
         mutated,
     ];
     let conclusion = opkeep_testkit::run_waiting(arguments, modules.into_iter().flatten().collect());

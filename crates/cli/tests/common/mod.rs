@@ -97,7 +97,12 @@ impl Place {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_opkeep"));
+        self.program(env!("CARGO_BIN_EXE_opkeep").as_ref(), args)
+    }
+
+    /// A program that runs here, with the environment of `opkeep`.
+    pub(crate) fn program(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(args).current_dir(self.dir.path()).stdin(Stdio::null());
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
         command.env("TMPDIR", self.path("tmp")).env("OPKEEP_CACHE_DIR", self.path("cache"));

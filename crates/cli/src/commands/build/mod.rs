@@ -17,7 +17,6 @@ use crate::input::model;
 use crate::setup;
 use crate::setup::targets::{TargetRequests, split_by_target};
 use crate::ui::env;
-use crate::ui::interrupt;
 use crate::ui::output::{ExitStatus, Output};
 use report::{interrupted, network_name, note_targets, print_report, report_text, with_progress};
 
@@ -48,7 +47,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let cancel = interrupt::cancel_on_signal();
+    let cancel = output.cancel_on_signal();
     let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &engine, &args.common)?;
     if cancel.is_cancelled() && requests.is_empty() {

@@ -9,7 +9,6 @@ use super::left;
 use crate::flags::compile::CompileArgs;
 use crate::ui::hints;
 use crate::ui::output::{Output, is_multi_line};
-use crate::ui::progress::Progress;
 use crate::ui::text::{Text, counted};
 
 /// Notes the other targets that descriptors name.
@@ -35,7 +34,7 @@ pub(crate) fn with_progress(
     requests: &[Request],
     output: &Output,
 ) -> Result<BuildReport, BuildError> {
-    let progress = Arc::new(Progress::new(output.is_text()));
+    let progress = Arc::new(output.progress());
     let observer = Arc::clone(&progress);
     let report = engine.with_observer(move |event| observer.observe(event)).build(requests);
     progress.done();

@@ -11,10 +11,8 @@ use serde::Serialize;
 use super::args::Args;
 use crate::input::real_path;
 use crate::ui::env;
-use crate::ui::interrupt;
 use crate::ui::json::{self, OrError};
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::progress::Progress;
 use crate::ui::text::{Text, bytes, counted, first_names};
 
 pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
@@ -27,8 +25,8 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     }
     let caches = run.find(&args.dirs);
     let environment = env::limits();
-    let cancel = interrupt::cancel_on_signal();
-    let progress = Progress::new(output.is_text());
+    let cancel = output.cancel_on_signal();
+    let progress = output.progress();
     for cache in caches {
         let name = cache.path.to_string_lossy();
         progress.start(&name);
@@ -59,7 +57,7 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 
 /// The results so far.
 struct GcRun<'a> {
-    output: &'a Output,
+    output: &'a Output<'a>,
     text: Text,
     caches: Vec<OrError<CacheOutput, PathError>>,
     exit_status: ExitStatus,

@@ -15,7 +15,6 @@ use super::outcome::{Repaired, RepairedCache, Repairs, UnreadableDirs};
 use crate::commands::verify::caches::scan_with_progress;
 use crate::input;
 use crate::input::store::{self, threads};
-use crate::ui::interrupt;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::progress::Progress;
 use crate::ui::text::counted;
@@ -26,7 +25,7 @@ const MAX_MAP: u64 = 1 << 20;
 pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<CachesOutput>> {
     let devices = args.device_map.as_deref().map(devices).transpose()?.unwrap_or_default();
     let (caches, unreadable_dirs) = find_caches(&args.paths)?;
-    let (cancel, progress) = (interrupt::cancel_on_signal(), Progress::new(output.is_text()));
+    let (cancel, progress) = (output.cancel_on_signal(), output.progress());
     let mut repairs = Repairs {
         paths: args.paths.clone(),
         caches: Vec::new(),

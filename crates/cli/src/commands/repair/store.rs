@@ -12,10 +12,8 @@ use crate::commands::verify::store::{
     OtherFileOutput, ProblemOutput, TargetError, problem_text, with_kernel_check,
 };
 use crate::input::store::{StorePath, threads};
-use crate::ui::interrupt;
 use crate::ui::json::{self, OrError};
 use crate::ui::output::{ExitStatus, Output, chain};
-use crate::ui::progress::Progress;
 use crate::ui::text::{Text, bytes, counted};
 
 pub(crate) fn repair(
@@ -31,7 +29,7 @@ pub(crate) fn repair(
             StoreOutput { root: root.into_owned(), dry_run: args.dry_run, left: 0, targets: Vec::new() };
         return Ok(Repaired { text, json, exit_status: ExitStatus::Success });
     };
-    let (cancel, progress) = (interrupt::cancel_on_signal(), Progress::new(output.is_text()));
+    let (cancel, progress) = (output.cancel_on_signal(), output.progress());
     let (mut text, mut targets, mut left) = (Text::of(format_args!("store {root}")), Vec::new(), 0);
     for (name, target_store) in store_path.target_stores(&store)? {
         let repaired = target_store.and_then(|target_store| {

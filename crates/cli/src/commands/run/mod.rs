@@ -28,10 +28,8 @@ use crate::input::options::UnknownOptions;
 use crate::input::store::threads;
 use crate::setup;
 use crate::ui::hints;
-use crate::ui::interrupt;
 use crate::ui::json::Milliseconds;
 use crate::ui::output::{ExitStatus, LoggedError, Output};
-use crate::ui::progress::Progress;
 use crate::ui::text::Text;
 use profile::{Profile, StepOutput};
 use tensors::{ComparisonOutput, TensorOutput, comparison_text, tensor_text};
@@ -61,7 +59,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let cancel = interrupt::cancel_on_signal();
+    let cancel = output.cancel_on_signal();
     let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common)?);
     unknown.remove_known_to(engine.backend(), args.common.target())?;
@@ -245,7 +243,7 @@ fn run_network(
     output: &Output,
 ) -> anyhow::Result<Execution> {
     let session = Session::new(graph, report, loader_of(backend)?)?;
-    let progress = Progress::new(output.is_text());
+    let progress = output.progress();
     progress.begin(graph.nodes().len());
     let mut steps = Vec::with_capacity(graph.nodes().len());
     let began = Instant::now();

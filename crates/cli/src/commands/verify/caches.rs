@@ -99,7 +99,7 @@ impl CheckedCaches {
         let known: HashSet<PathBuf> = self.scans.iter().map(|scan| full(&scan.cache)).collect();
         let named: HashSet<PathBuf> = caches.iter().map(full).collect();
         let new: Vec<CacheDir> = caches.into_iter().filter(|cache| !known.contains(&full(cache))).collect();
-        let progress = Progress::new(output.is_text());
+        let progress = output.progress();
         for cache in new {
             if cancel.is_cancelled() {
                 break;

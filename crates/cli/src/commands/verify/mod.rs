@@ -22,7 +22,6 @@ use crate::flags::store::StoreArgs;
 use crate::input::pairs::{CheckOutcome, CheckedKernel, check_kernels, is_kernel_file};
 use crate::input::store::{StorePath, threads};
 use crate::input::{self, InputFiles, real_path};
-use crate::ui::interrupt;
 use crate::ui::output::{ExitStatus, Output};
 use caches::note_links;
 use kernels::VerifyTally;
@@ -73,7 +72,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let mut tally = VerifyTally::default();
     let mut paths = Vec::new();
     let mut stores = StorePaths::default();
-    let (cancel, jobs) = (interrupt::cancel_on_signal(), threads(args.jobs));
+    let (cancel, jobs) = (output.cancel_on_signal(), threads(args.jobs));
     for path in &args.files {
         match (StorePath::of(path), input::can_read(path)) {
             (Some(store), _) => {

@@ -97,7 +97,7 @@ impl CheckedStores {
             self.stores.push(StoreOutput { root: json::path(&store_path.root), targets: Vec::new() });
             return Ok(());
         };
-        let progress = Progress::new(output.is_text());
+        let progress = output.progress();
         let (mut rows, mut details, mut targets) = (Vec::new(), Text::default(), Vec::new());
         let mut repairable = false;
         for (name, target_store) in store_path.target_stores(&store)? {

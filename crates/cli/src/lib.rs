@@ -1,0 +1,32 @@
+//! The command `opkeep`, as a program and within another program's process.
+//!
+//! [`main`] is the program: it prints, handles signals, and reads the arguments of its process. [`in_process`] runs the
+//! same commands for a host such as the Python module, and touches nothing of the host: it prints nothing, handles no
+//! signal, and never ends the process. Both read the environment and resolve relative paths from the current directory.
+
+mod args;
+mod commands;
+mod flags;
+mod in_process;
+mod input;
+mod setup;
+mod ui;
+
+use std::process::ExitCode;
+
+use args::{Args, exit_code};
+pub use in_process::{InProcess, in_process};
+pub use opkeep_fs::CancelToken;
+pub use ui::caller::{CommandError, CommandErrorKind, Level};
+use ui::output::Output;
+
+/// Runs the command that this process was started with. Returns its exit code.
+pub fn main() -> ExitCode {
+    match Args::read(&std::env::args_os().collect::<Vec<_>>()) {
+        Ok(args) => ExitCode::from(args.run(&Output::terminal(args.format)).code()),
+        Err(error) => {
+            let _ = error.print();
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
