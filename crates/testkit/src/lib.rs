@@ -28,6 +28,7 @@ pub mod conformance;
 mod context;
 pub mod corpus;
 mod cpu_time;
+pub mod device;
 mod digests;
 mod dir_snapshot;
 pub mod elf;

@@ -161,6 +161,8 @@ rules! {
         => "check that the `.json` was not edited; frameworks use a default or uninitialised memory";
     MAY_LACK_FIELD = 57 Note: "the `.json` lacks a field that the compilers for this chip write for most kernels"
         => "no harm if the kernel does not need it";
+    SYMBOL = 58 Error: "a symbol of a kernel has another type, size or section than the target's loader needs"
+        => "build the kernel again; if the finding remains, report it to the compiler's vendor";
     METADATA = 60 Warning: "a metadata section is truncated or has unknown contents"
         => "check the compiler's version; the runtime ignores unreadable items and uses defaults";
     STRAY_METADATA = 61 Warning: "a metadata section is for a kernel that the object does not define"

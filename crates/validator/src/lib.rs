@@ -43,6 +43,12 @@
 //! object that must still be linked is a [part](Linkage::Part) and exempt; objects of the first chips are relocatable
 //! too, but need no link step.
 //!
+//! # Kernels without a CANN description
+//!
+//! Expectations of objects of other vendors are data. Those with the built-in check `kernel-symbols` state the field of
+//! the JSON metadata that names the kernel, and the symbols, sections and `e_flags` that the object must have for it;
+//! [`device_formats`] states them for cubins and hsacos.
+//!
 //! # Chips
 //!
 //! The machine and `e_flags` state the chips that an object was compiled for. A known number rejects chips of other
@@ -90,12 +96,14 @@
 mod cann;
 mod code;
 mod cross_check;
+pub mod device_formats;
 mod display;
 mod elf;
 mod expected;
 mod findings;
 mod fuzz;
 mod judge;
+mod kernel_symbols;
 mod problem;
 mod report;
 mod validator;
@@ -104,6 +112,7 @@ pub use cann::claims::sub_kernel_files;
 pub use cann::device::{Argument, DeviceMeta, FunctionEntry, KernelType, MAX_OTHERS, TaskRatio, Tlv};
 pub use code::{Code, RULES, Rule, Severity};
 pub use cross_check::CrossCheck;
+pub use device_formats::{DeviceKernel, device_kernels};
 pub use elf::facts::{ElfFacts, ElfType, Flags, KernelFacts, Linkage, Machine};
 pub use findings::Finding;
 pub use fuzz::fuzz;

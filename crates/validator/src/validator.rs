@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use opkeep_artifact::{
-    Artifact, ArtifactCheck, CheckId, CheckInput, ElfRules, Expectations, Format, MetadataRules, OpaqueRules,
-    Severity,
+    Artifact, ArtifactCheck, CheckId, CheckInput, Expectations, Format, MetadataRules, OpaqueRules, Severity,
 };
 use opkeep_cann_meta::targets::Magics;
 use opkeep_digest::Digest;
+use serde_json::Value;
 
 use crate::cann::objects::Objects;
 use crate::code::Code;
-use crate::elf::facts::ElfFacts;
 use crate::expected::Expected;
 use crate::findings::Findings;
 use crate::judge::{RULES_VERSION, judge_objects, report, validate};
+use crate::kernel_symbols::KernelSymbols;
 use crate::problem::{DescriptionProblem, Problem};
 use crate::report::{CheckStatus, Report};
 
@@ -58,24 +58,28 @@ impl Validator {
             return validate(&artifact.metadata, &artifact.object, expectations);
         }
         let mut findings = Findings::new();
+        let symbols = KernelSymbols::of(expectations);
+        let metadata = read_metadata(&artifact.metadata, &expectations.metadata, &mut findings);
+        let kernel = symbols.as_ref().zip(metadata.as_ref());
+        let kernel = kernel.and_then(|(symbols, metadata)| symbols.kernel_name(metadata, &mut findings));
         let facts = match &expectations.format {
-            Format::Elf(rules) => judge_elf(&artifact.object, &expectations.target, rules, &mut findings),
+            Format::Elf(elf) => {
+                let expected = Expected { target: &expectations.target, elf, magics: Magics::default() };
+                let objects = Objects::read(&artifact.object, None, &expected, &mut findings);
+                let facts = judge_objects(&objects, None, &expected, &mut findings);
+                if let (Some(symbols), [object, ..]) = (&symbols, objects.list.as_slice())
+                    && elf.machines.contains(&object.machine.0)
+                {
+                    symbols.judge(object, expected.target, kernel, &mut findings);
+                }
+                facts
+            }
             Format::Opaque(rules) => {
                 judge_opaque(&artifact.object, &expectations.target, rules, &mut findings);
                 Vec::new()
             }
             _ => Vec::new(),
         };
-        if expectations.metadata != MetadataRules::None
-            && let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&artifact.metadata)
-        {
-            let found = error.to_string();
-            findings.add(Code::FIELD, || DescriptionProblem::Field {
-                field: "description",
-                expected: "JSON",
-                found,
-            });
-        }
         let mut report = Report { sha256: Some(Digest::of(&artifact.object)), ..report(facts, findings) };
         for check in required(expectations) {
             match self.checks.iter().find(|known| known.id() == *check) {
@@ -109,7 +113,7 @@ impl std::fmt::Debug for Validator {
     }
 }
 
-/// The required checks that are no rules of this crate, including the CANN check in a version or for a format without
+/// The required checks that are no rules of this crate, including its own checks in a version or for a format without
 /// rules.
 fn required(expectations: &Expectations) -> impl Iterator<Item = &CheckId> {
     let of_object = match &expectations.format {
@@ -117,7 +121,8 @@ fn required(expectations: &Expectations) -> impl Iterator<Item = &CheckId> {
         _ => None,
     };
     let of_metadata = match &expectations.metadata {
-        MetadataRules::Checked { check, .. } => Some(check).filter(|_| Expected::of(expectations).is_none()),
+        MetadataRules::Checked { check, .. } => Some(check)
+            .filter(|_| Expected::of(expectations).is_none() && KernelSymbols::of(expectations).is_none()),
         _ => None,
     };
     of_object.into_iter().chain(of_metadata)
@@ -130,10 +135,20 @@ fn run(check: &dyn ArtifactCheck, artifact: &Artifact, expectations: &Expectatio
     });
 }
 
-fn judge_elf(object: &[u8], target: &str, elf: &ElfRules, findings: &mut Findings) -> Vec<ElfFacts> {
-    let expected = Expected { target, elf, magics: Magics::default() };
-    let objects = Objects::read(object, None, &expected, findings);
-    judge_objects(&objects, None, &expected, findings)
+/// The metadata as JSON, if they must be.
+fn read_metadata(metadata: &[u8], rules: &MetadataRules, findings: &mut Findings) -> Option<Value> {
+    if *rules == MetadataRules::None {
+        return None;
+    }
+    match serde_json::from_slice(metadata) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let found = error.to_string();
+            let (field, expected) = ("description", "JSON");
+            findings.add(Code::FIELD, || DescriptionProblem::Field { field, expected, found });
+            None
+        }
+    }
 }
 
 fn judge_opaque(object: &[u8], target: &str, rules: &OpaqueRules, findings: &mut Findings) {

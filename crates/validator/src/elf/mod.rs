@@ -144,6 +144,38 @@ impl<'a> Elf<'a> {
         names
     }
 
+    /// The symbols for which `is_wanted` holds, of both tables.
+    ///
+    /// # Errors
+    /// If a table is damaged, or the names together are longer than the file, since they share bytes.
+    pub(crate) fn named_symbols(
+        &self,
+        is_wanted: impl Fn(&Symbol) -> bool,
+    ) -> Result<Vec<NamedSymbol<'a>>, String> {
+        let message = |error: object::read::Error| error.to_string();
+        let (mut found, mut left) = (Vec::new(), self.bytes.len());
+        for table in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
+            let symbols = self.sections.symbols(LE, self.bytes, table).map_err(message)?;
+            for (index, symbol) in symbols.enumerate().filter(|(_, symbol)| is_wanted(symbol)) {
+                let name = symbols.symbol_name(LE, symbol).map_err(message)?;
+                left = left.checked_sub(name.len()).ok_or("the names exceed the length of the file")?;
+                let section = symbols.symbol_section(LE, symbol, index).map_err(message)?;
+                found.push(NamedSymbol { table, index: index.0, symbol, name, section });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The sections with their names, until the names together are longer than the file, since they share bytes.
+    pub(crate) fn sections_with_names(&self) -> impl Iterator<Item = (&'a [u8], &'a Section)> {
+        let mut left = self.bytes.len();
+        self.sections.iter().map_while(move |section| {
+            let name = self.sections.section_name(LE, section).unwrap_or_default();
+            left = left.checked_sub(name.len())?;
+            Some((name, section))
+        })
+    }
+
     /// Checks that the contents of every section lie inside the file, since the loader reads sections that are not read
     /// here.
     fn check_bounds(&self, findings: &mut Findings) -> bool {
@@ -184,6 +216,27 @@ impl<'a> Elf<'a> {
             }
         }
         is_complete
+    }
+}
+
+/// A symbol, its name, and its section if it has one.
+pub(crate) struct NamedSymbol<'a> {
+    /// The kind of its table,
+    pub(crate) table: elf::SectionType,
+    /// and its index there.
+    pub(crate) index: usize,
+    pub(crate) symbol: &'a Symbol,
+    pub(crate) name: &'a [u8],
+    pub(crate) section: Option<SectionIndex>,
+}
+
+impl NamedSymbol<'_> {
+    /// Whether both are the same apart from their tables.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let properties = |Self { symbol, section, .. }: &Self| {
+            (*section, symbol.st_value(LE), symbol.st_size(LE), symbol.st_info(), symbol.st_other())
+        };
+        properties(self) == properties(other)
     }
 }
 
@@ -298,7 +351,7 @@ impl<'a> Symbols<'a> {
     }
 }
 
-fn is_visible(symbol: &Symbol) -> bool {
+pub(crate) fn is_visible(symbol: &Symbol) -> bool {
     matches!(symbol.st_bind(), elf::STB_GLOBAL | elf::STB_WEAK)
         && matches!(symbol.st_visibility(), elf::STV_DEFAULT | elf::STV_PROTECTED)
 }

@@ -30,6 +30,14 @@ pub enum DescriptionProblem {
         /// The field.
         field: &'static str,
     },
+    /// The field that names the kernel is missing, or no name.
+    #[error("field `{field}`: expected the kernel's name, found {}", .found.as_deref().unwrap_or("no such field"))]
+    KernelName {
+        /// The field.
+        field: String,
+        /// The value found.
+        found: Option<String>,
+    },
     /// A field occurs more than once.
     #[error("field `{place}` occurs more than once; the last was taken")]
     Repeated {
@@ -168,8 +176,8 @@ impl DescriptionProblem {
     pub const fn code(&self) -> Code {
         match self {
             Self::Json(MetaError::Json { .. } | MetaError::TooLarge { .. }) => Code::JSON,
-            Self::Json(_) | Self::Field { .. } => Code::FIELD,
-            Self::Missing { .. } => Code::MISSING,
+            Self::Missing { .. } | Self::KernelName { found: None, .. } => Code::MISSING,
+            Self::Json(_) | Self::Field { .. } | Self::KernelName { .. } => Code::FIELD,
             Self::Repeated { .. } => Code::REPEATED,
             Self::IgnoredValue { .. } => Code::IGNORED_VALUE,
             Self::ListedTwice { .. } => Code::LISTED_TWICE,

@@ -77,6 +77,34 @@ pub enum KernelProblem {
         /// Their names, at most five.
         found: Vec<String>,
     },
+    /// A symbol table of the object does not define a symbol of the kernel that the metadata name.
+    #[error(
+        "field `{field}`: the object does not define the {kind} `{symbol}`, global or weak, in each of its symbol tables; it \
+         defines {}",
+        Names(*.kernels, .found)
+    )]
+    NoSymbol {
+        /// The field with the kernel's name.
+        field: String,
+        /// The kind of symbol.
+        kind: &'static str,
+        /// The symbol.
+        symbol: String,
+        /// The number of kernels that the object defines.
+        kernels: usize,
+        /// Their names, at most five.
+        found: Vec<String>,
+    },
+    /// A symbol of the kernel is not as the target's loader needs it.
+    #[error("symbol `{symbol}`: expected {expected}, found {found}")]
+    Symbol {
+        /// The symbol.
+        symbol: String,
+        /// The expected property.
+        expected: String,
+        /// The property found.
+        found: String,
+    },
     /// The object defines no kernel at all.
     #[error("expected a function that is global and visible, found {functions} that are not")]
     NoKernel {
@@ -229,7 +257,8 @@ impl KernelProblem {
             Self::KernelAlign { .. } => Code::KERNEL_ALIGN,
             Self::KernelSection { .. } => Code::KERNEL_SECTION,
             Self::SameName { .. } => Code::SAME_NAME,
-            Self::Kernel { .. } => Code::KERNEL,
+            Self::Kernel { .. } | Self::NoSymbol { .. } => Code::KERNEL,
+            Self::Symbol { .. } => Code::SYMBOL,
             Self::NoKernel { .. } => Code::NO_KERNEL,
             Self::Unlisted { .. } => Code::UNLISTED,
             Self::ByKey { .. } => Code::BY_KEY,

@@ -18,8 +18,9 @@ const OF_EXAMINE: [Code; 4] = [Code::SECOND_PARSER, Code::FE_REFUSES, Code::FE_L
 /// A code that depends only on the target: see `made_kernels/layout.rs`.
 const OF_TARGETS: [Code; 1] = [Code::UNKNOWN_CHIP];
 
-/// Codes of kernels without a CANN description: see `other_formats.rs`.
-const OF_OTHER_FORMATS: [Code; 7] = [
+/// Codes of kernels without a CANN description: see `other_formats.rs` and `device_formats.rs`.
+const OF_OTHER_FORMATS: [Code; 8] = [
+    Code::SYMBOL,
     Code::FLAGS,
     Code::OPAQUE_START,
     Code::TOO_LONG,
