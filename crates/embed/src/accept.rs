@@ -1,19 +1,28 @@
 //! The decision whether a stored entry is a hit.
 
 use opkeep_cache::Accept;
-use opkeep_kernel_entry::{GroupFiles, GroupRecord, StoredExpectations};
+use opkeep_kernel_entry::{GroupFiles, GroupRecord, StoredExpectations, verify_group_binding};
 use opkeep_store::Entry;
 use opkeep_validator::Validator;
 
-/// Decides whether an entry is a hit. Its key covers all parts of the group's key, so only its kernel is judged, if the caller
-/// states other rules than those by which it was validated.
+/// Decides whether an entry of `target` is a hit. Its key covers all parts of the group's key, so only its kernel is judged, if
+/// the caller states other rules than those by which it was validated. An entry that no local rules have judged must prove that
+/// its group belongs to its key.
 pub(crate) fn accept(
     entry: &Entry,
+    target: &str,
     expectations: Option<&StoredExpectations>,
     validator: &Validator,
 ) -> Accept {
     if !GroupRecord::is_in(entry) {
         return Accept::Replace("the entry holds no group of files".to_owned());
+    }
+    if entry.validation() == 0 {
+        match verify_group_binding(entry, target) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Accept::Ignore,
+            Err(error) => return Accept::Replace(format!("the stored group is not valid: {error}")),
+        }
     }
     let Some(expectations) = expectations.filter(|expectations| !expectations.covers(entry)) else {
         return Accept::Take;

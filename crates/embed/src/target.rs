@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use opkeep_cache::{Claim, Digest, Lookup, Query, Source, TargetCache, Wait};
-use opkeep_kernel_entry::{GroupKey, GroupRecord, StoredExpectations};
+use opkeep_cache::{Accept, Claim, Digest, Lookup, Query, Source, TargetCache, Wait};
+use opkeep_kernel_entry::{GroupKey, StoredExpectations};
 use opkeep_store::{Entry, Overwrite};
 use opkeep_validator::Validator;
 
@@ -47,8 +47,10 @@ impl TargetFiles {
     /// The store cannot be used in this process, although the mode requires it.
     pub fn get(&self, key: &FileKey) -> Result<Option<FileGroup>, EmbedError> {
         let (_, target) = self.current()?;
+        let is_taken =
+            |entry: &Entry| matches!(accept(entry, &self.name, None, &Validator::builtin()), Accept::Take);
         Ok(match target.get(&self.entry_key(key)) {
-            Lookup::Hit(entry) if GroupRecord::is_in(&entry) => Some(FileGroup::new(entry, false)),
+            Lookup::Hit(entry) if is_taken(&entry) => Some(FileGroup::new(entry, false)),
             _ => None,
         })
     }
@@ -64,7 +66,7 @@ impl TargetFiles {
         let validator = Validator::builtin();
         let expectations =
             options.expectations.map(|rules| StoredExpectations::new(rules.clone(), &validator));
-        let judge = |entry: &Entry| accept(entry, expectations.as_ref(), &validator);
+        let judge = |entry: &Entry| accept(entry, &self.name, expectations.as_ref(), &validator);
         let holds_ticket = state.holders.has_current();
         let mut query = Query::new(&judge);
         query.deadline = options.deadline;

@@ -14,6 +14,7 @@ use opkeep_validator::{
     validate_json,
 };
 
+use crate::group::GroupRecord;
 use crate::member::{EXTRA_PREFIX, JSON, OBJECT};
 
 /// The files of a kernel, borrowed from an artifact or from an entry.
@@ -34,9 +35,9 @@ impl<'a> KernelBundle<'a> {
     /// The files of the kernel in an entry.
     ///
     /// # Errors
-    /// The name of a missing member: the entry has no kernel.
+    /// The name of a missing member: the entry has no kernel of a job.
     pub fn of_entry(entry: &'a Entry) -> Result<Self, &'static str> {
-        let member = |name: &'static str| entry.member(name).ok_or(name);
+        let member = |name: &'static str| kernel_member(entry, name).ok_or(name);
         let extra =
             entry.names().filter_map(|name| Some((name.strip_prefix(EXTRA_PREFIX)?, entry.member(name)?)));
         Ok(Self { json: member(JSON)?, object: member(OBJECT)?, extra: extra.collect() })
@@ -140,12 +141,17 @@ pub struct KernelFiles {
     pub json_digest: Digest,
 }
 
+/// A member of the kernel in an entry. The files of a group are the kernel of no job, whatever else the entry holds.
+fn kernel_member<'a>(entry: &'a Entry, name: &str) -> Option<&'a [u8]> {
+    entry.member(name).filter(|_| !GroupRecord::is_in(entry))
+}
+
 /// Copies the kernel from an entry. The store has checked the digests.
 ///
 /// # Errors
-/// The name of a missing member: the entry has no kernel.
+/// The name of a missing member: the entry has no kernel of a job.
 pub fn artifact(entry: &Entry) -> Result<KernelFiles, &'static str> {
-    let member = |name: &'static str| match (entry.member(name), entry.member_digest(name)) {
+    let member = |name: &'static str| match (kernel_member(entry, name), entry.member_digest(name)) {
         (Some(bytes), Some(digest)) => Ok((bytes.to_vec(), *digest)),
         _ => Err(name),
     };

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use opkeep_artifact::{Artifact, Expectations};
+use opkeep_artifact::{Artifact, DecodeError, Expectations};
 use opkeep_cann_meta::{known_target, targets};
 use opkeep_digest::Digest;
 use opkeep_store::Entry;
 use opkeep_validator::{Report, Validator, expectations_of, validate_full};
 use serde_json::Value;
 
+use crate::group::{GroupFiles, GroupRecord};
+use crate::member::{EXPECTATIONS, HEADER};
 use crate::verify::{EntryVerdict, verify_entry};
 
 /// A file of a store, with its problems.
@@ -60,9 +62,30 @@ impl EntryFile {
     fn judge_entry(&mut self, path: &Path, entry: &Entry, expect: Option<&Expectations>) {
         let damage = entry.names().filter_map(|name| entry.lazy_member(name).err());
         self.problems.extend(damage.map(|damage| damage.to_string()));
+        match GroupRecord::is_in(entry) {
+            true => self.judge_group(path, entry, expect),
+            false => self.judge_kernel(path, entry, expect),
+        }
+    }
+
+    /// Judges a group by `expect`; if unset, by the expectations in the entry.
+    fn judge_group(&mut self, path: &Path, entry: &Entry, expect: Option<&Expectations>) {
+        let record = GroupRecord::of(entry);
+        let stated = record.as_ref().map(|record| record.key.target.clone());
+        let target = target_dir_name(path).or(stated);
+        let stored = stated_expectations(entry).and_then(Result::ok);
+        let artifact = record.and_then(|record| GroupFiles::of(entry).artifact(&record));
+        if let (Some(artifact), Some(expect)) = (artifact, expect.or(stored.as_ref())) {
+            self.report = Some(Validator::builtin().validate(&artifact, expect));
+        }
+        self.target = target.unwrap_or(self.target.clone());
+        self.judge_binding(entry, &self.target.clone());
+    }
+
+    fn judge_kernel(&mut self, path: &Path, entry: &Entry, expect: Option<&Expectations>) {
         let header = header(entry);
         let named = target_dir_name(path).or_else(|| header["target"].as_str().map(str::to_owned));
-        let stated = entry.lazy_member("expectations").ok().flatten().map(Expectations::decode);
+        let stated = stated_expectations(entry);
         let is_foreign = matches!(stated, Some(Err(_)));
         let own = named.as_deref().and_then(targets::named).or(stated.and_then(Result::ok));
         let expect = expect.or(own.as_ref());
@@ -83,8 +106,13 @@ impl EntryFile {
             }
             _ => {}
         }
+        self.judge_binding(entry, &named.unwrap_or_else(|| self.target.clone()));
+    }
+
+    /// Adds the reason why an entry of `target` is invalid, unless a problem was found before.
+    fn judge_binding(&mut self, entry: &Entry, target: &str) {
         let is_valid = self.is_valid();
-        match verify_entry(entry, named.as_deref().unwrap_or(&self.target), &Validator::builtin()) {
+        match verify_entry(entry, target, &Validator::builtin()) {
             EntryVerdict::Invalid(error) if is_valid => self.problems.push(error.to_string()),
             EntryVerdict::Unverifiable { why } => self.unverifiable = Some(why),
             _ => {}
@@ -92,8 +120,13 @@ impl EntryFile {
     }
 }
 
+/// The expectations in the entry, or the reason why they cannot be read.
+fn stated_expectations(entry: &Entry) -> Option<Result<Expectations, DecodeError>> {
+    entry.lazy_member(EXPECTATIONS).ok().flatten().map(Expectations::decode)
+}
+
 fn header(entry: &Entry) -> Value {
-    let text = entry.lazy_member("header").ok().flatten();
+    let text = entry.lazy_member(HEADER).ok().flatten();
     text.and_then(|text| serde_json::from_slice(text).ok()).unwrap_or(Value::Null)
 }
 

@@ -46,6 +46,15 @@ pub enum EntryError {
         /// The key of the job that is in it.
         found: Key,
     },
+    /// The record of a group is not what any version writes.
+    #[error("its record of a group cannot be read")]
+    Record,
+    /// An entry holds a group, and a member that belongs to no group.
+    #[error("it holds a group of files, to which its member `{member}` does not belong")]
+    OtherMember {
+        /// The member.
+        member: String,
+    },
     /// A file of a group has a name that could leave a directory.
     #[error("the name of its file {name:?} is not allowed: expected letters, digits, `_`, `-` and `.` only")]
     FileName {

@@ -5,6 +5,7 @@ use opkeep_embed::{
     Options, StoreConfig,
 };
 use opkeep_kernel_entry::{EntryVerdict, verify_entry};
+use opkeep_store::Overwrite;
 use opkeep_validator::Validator;
 
 use crate::{cache, ticket};
@@ -78,6 +79,15 @@ fn a_stored_group_verifies_under_its_own_key_only() {
         panic!("it belongs to another key")
     };
     assert!(error.to_string().contains("expected"), "{error}");
+
+    // An entry that no rules have judged, as one of another host: its record says that it belongs to another key.
+    target.put_replacing(&other, &entry.to_builder().with_validation(0), Overwrite::Always).unwrap();
+    let other = FileKey::new([2; 32]);
+    assert!(files.get(&other).unwrap().is_none());
+    assert!(matches!(files.get_or_begin(&other, &Options::default()).unwrap(), GroupClaim::Begin(_)));
+    target.put_replacing(entry.key(), &entry.to_builder().with_validation(0), Overwrite::Always).unwrap();
+    assert!(files.get(&key).unwrap().is_some());
+    assert!(matches!(files.get_or_begin(&key, &Options::default()).unwrap(), GroupClaim::Hit(_)));
 }
 
 #[test]

@@ -172,3 +172,34 @@ fn poisoned_entries_are_repaired() {
     assert_eq!(outcomes, ["compiled", "reused"]);
     assert!(shelf.verify(&verify).is_valid());
 }
+
+/// A group of a framework's files under the key of a job, even with the members of the kernel, is compiled again.
+#[test]
+fn a_group_is_taken_for_no_kernel() {
+    use opkeep_kernel_entry::{EntryVerdict, GroupKey, GroupRecord, encode_group};
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let square = [request("Square", &[3])];
+    assert_eq!(build(&bench.engine(&backend), &square), ["compiled"]);
+    let shelf = shelf(&bench);
+    let key = shelf.keys(1)[0];
+    let Lookup::Hit(kernel) = shelf.peek(&key) else { unreachable!("it was built") };
+    let record = GroupRecord::new(GroupKey {
+        framework: "triton".to_owned(),
+        target: TARGET.to_owned(),
+        framework_key: key,
+        name: String::new(),
+        toolchain: opkeep_digest::Fingerprint::new(),
+    });
+    let group = encode_group([("a", &b"data"[..])], &record, None, u32::MAX);
+    let members: Vec<(&str, &[u8])> =
+        ["json", "object"].map(|name| (name, kernel.member(name).unwrap())).into();
+    for members in [&members[..], &[]] {
+        let forged = members.iter().fold(group.builder(), |entry, (name, bytes)| entry.eager(name, bytes));
+        shelf.put_replacing(&key, &forged, Overwrite::Always).unwrap();
+        let Lookup::Hit(entry) = shelf.peek(&key) else { unreachable!("its bytes are right") };
+        let verdict = verify_entry(&entry, TARGET, &Validator::builtin());
+        assert!(matches!(verdict, EntryVerdict::Invalid(EntryError::KeyMismatch { .. })), "{verdict:?}");
+        assert_eq!(build(&bench.engine(&backend), &square), ["compiled"]);
+        assert_eq!(build(&bench.engine(&backend), &square), ["reused"]);
+    }
+}

@@ -23,7 +23,9 @@ impl<'a> GroupFiles<'a> {
     /// The names of the files, in the order in which they were published.
     pub fn names(self) -> impl Iterator<Item = &'a str> {
         let is_group = GroupRecord::is_in(self.0);
-        self.0.names().filter_map(|name| name.strip_prefix(EXTRA_PREFIX)).filter(move |_| is_group)
+        let file =
+            |(name, _, is_eager): (&'a str, _, bool)| name.strip_prefix(EXTRA_PREFIX).filter(|_| is_eager);
+        self.0.members().filter_map(file).filter(move |_| is_group)
     }
 
     /// The bytes of a file, whose digest was checked when the entry was read.

@@ -11,7 +11,7 @@
 //!
 //! The key of the entry is computed from the parts in the record ([`GroupKey::digest`]), in a domain of its own. So
 //! [`verify_entry`](crate::verify_entry) can tell whether an entry belongs to its key, and no group can be taken for the
-//! kernel of a job.
+//! kernel of a job: an entry holds either.
 
 mod encode;
 mod files;
@@ -24,3 +24,4 @@ pub use files::{GroupFiles, MAX_GROUP_FILES};
 pub use key::{GROUP_SCHEMA, GroupKey};
 pub use record::GroupRecord;
 pub(crate) use verify::verify_group;
+pub use verify::verify_group_binding;

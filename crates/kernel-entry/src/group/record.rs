@@ -6,6 +6,7 @@ use opkeep_digest::{Digest, Fingerprint};
 use opkeep_store::Entry;
 use serde_json::{Value, json};
 
+use crate::error::EntryError;
 use crate::group::key::{GROUP_SCHEMA, GroupKey};
 use crate::member::GROUP;
 
@@ -47,13 +48,26 @@ impl GroupRecord {
         entry.member_digest(GROUP).is_some()
     }
 
-    /// The record in an entry. `None` if the entry holds no group, or if a later version wrote the record.
+    /// The record in an entry. `None` if the entry holds no group, or if its record cannot be read.
     pub fn of(entry: &Entry) -> Option<Self> {
-        let json: Value = serde_json::from_slice(entry.lazy_member(GROUP).ok()??).ok()?;
-        if json["schema"].as_u64() != Some(GROUP_SCHEMA) {
-            return None;
+        Self::read(entry).ok().flatten()
+    }
+
+    /// The record in the entry of a group. `None` if a later version wrote it.
+    pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, EntryError> {
+        let bytes = entry.lazy_member(GROUP).map_err(|damage| EntryError::Damaged(damage.to_string()))?;
+        let json: Value =
+            serde_json::from_slice(bytes.unwrap_or_default()).map_err(|_| EntryError::Record)?;
+        match json["schema"].as_u64() {
+            Some(GROUP_SCHEMA) => Self::from_json(&json).map(Some).ok_or(EntryError::Record),
+            Some(later) if later > GROUP_SCHEMA => Ok(None),
+            _ => Err(EntryError::Record),
         }
+    }
+
+    fn from_json(json: &Value) -> Option<Self> {
         let text = |name: &str| json[name].as_str().map(str::to_owned);
+        let optional_text = |name: &str| if json[name].is_null() { Some(None) } else { text(name).map(Some) };
         let mut toolchain = Fingerprint::new();
         for part in json["toolchain"].as_array()? {
             let digest = part["digest"].as_str()?.parse().ok()?;
@@ -66,15 +80,20 @@ impl GroupRecord {
             name: text("name")?,
             toolchain,
         };
-        Some(Self {
-            key,
+        let compile_time = match &json["compile_us"] {
+            Value::Null => None,
+            micros => Some(Duration::from_micros(micros.as_u64()?)),
+        };
+        let record = Self {
             framework_version: text("framework_version")?,
             kernel: text("kernel")?,
-            object: text("object"),
-            metadata: text("metadata"),
-            compile_time: json["compile_us"].as_u64().map(Duration::from_micros),
+            object: optional_text("object")?,
+            metadata: optional_text("metadata")?,
+            compile_time,
             is_local: json["local"].as_bool()?,
-        })
+            key,
+        };
+        Some(record).filter(|record| json["key"] == record.key.digest().to_string())
     }
 
     /// The bytes of the member.

@@ -1,5 +1,7 @@
 //! Verification that an entry holds the group of its key.
 
+use std::collections::HashSet;
+
 use opkeep_artifact::{Expectations, is_plain_file_name};
 use opkeep_descriptor::Key;
 use opkeep_store::Entry;
@@ -8,41 +10,70 @@ use opkeep_validator::{CheckStatus, Validator};
 use crate::error::EntryError;
 use crate::group::files::GroupFiles;
 use crate::group::record::GroupRecord;
-use crate::member::{EXPECTATIONS, GROUP};
+use crate::member::{EXPECTATIONS, EXTRA_PREFIX, GROUP, HEADER, IMPORTED, INFO, JSON, OBJECT};
 
-/// Verifies the group in an entry of `target`: its record belongs to the entry's key and to the target, and the kernel
-/// among its files satisfies the stored expectations. Returns the part that could not be verified, if any.
+/// The members that entries with the kernel of a job have, and entries with a group never have.
+const MEMBERS_OF_KERNELS: [&str; 5] = [JSON, OBJECT, INFO, HEADER, IMPORTED];
+
+/// Verifies the group in an entry of `target`: it belongs to the entry's key and to the target, and the kernel among its
+/// files satisfies the stored expectations. Returns the part that could not be verified, if any.
 pub(crate) fn verify_group(
     entry: &Entry,
     target: &str,
     validator: &Validator,
 ) -> Result<Option<String>, EntryError> {
-    let files = GroupFiles::of(entry);
-    if files.names().next().is_none() {
-        return Err(EntryError::Incomplete { member: "x/" });
-    }
-    if let Some(name) = files.names().find(|name| !is_plain_file_name(name)) {
-        return Err(EntryError::FileName { name: name.to_owned() });
-    }
-    if let Err(damage) = entry.lazy_member(GROUP) {
-        return Err(EntryError::Damaged(damage.to_string()));
-    }
-    let Some(record) = GroupRecord::of(entry) else {
+    let Some(record) = verify_group_binding(entry, target)? else {
         return Ok(Some("a later version wrote its record".to_owned()));
     };
-    if record.key.target != target {
-        return Err(mismatch("target", target, &record.key.target));
-    }
-    let found = record.key.digest();
-    if found != *entry.key() {
-        return Err(EntryError::KeyMismatch { expected: Key::from(*entry.key()), found: Key::from(found) });
-    }
+    let unknown = verify_members(entry)?;
+    let files = GroupFiles::of(entry);
     for name in record.object.iter().chain(&record.metadata) {
         if files.get(name).is_none() {
             return Err(EntryError::MissingFile { name: name.clone() });
         }
     }
-    verify_kernel(entry, files, &record, validator)
+    Ok(verify_kernel(entry, files, &record, validator)?.or(unknown))
+}
+
+/// Verifies that the group in an entry of `target` belongs to the entry's key, by its record. Its files are not judged. This
+/// is for an entry that no local rules have judged. Returns the record; `None` if a later version wrote it, so that it cannot
+/// be judged.
+///
+/// # Errors
+/// The entry holds no group, or that of another key or another target.
+pub fn verify_group_binding(entry: &Entry, target: &str) -> Result<Option<GroupRecord>, EntryError> {
+    if !GroupRecord::is_in(entry) {
+        return Err(EntryError::Incomplete { member: GROUP });
+    }
+    let Some(record) = GroupRecord::read(entry)? else { return Ok(None) };
+    if record.key.target != target {
+        return Err(mismatch("target", target, &record.key.target));
+    }
+    match record.key.digest() {
+        found if found == *entry.key() => Ok(Some(record)),
+        found => Err(EntryError::KeyMismatch { expected: Key::from(*entry.key()), found: Key::from(found) }),
+    }
+}
+
+/// Verifies the names of all members. Returns the member that a later version may have added, if any.
+fn verify_members(entry: &Entry) -> Result<Option<String>, EntryError> {
+    let (mut names, mut has_files, mut unknown) = (HashSet::new(), false, None);
+    for (name, _, is_eager) in entry.members() {
+        let file = name.strip_prefix(EXTRA_PREFIX);
+        if let Some(file) = file.filter(|file| !is_plain_file_name(file)) {
+            return Err(EntryError::FileName { name: file.to_owned() });
+        }
+        // A hit would not return a file that is read on demand only.
+        let is_other = file.is_some() && !is_eager || MEMBERS_OF_KERNELS.contains(&name);
+        if is_other || !names.insert(name) {
+            return Err(EntryError::OtherMember { member: name.to_owned() });
+        }
+        has_files |= file.is_some();
+        if file.is_none() && ![GROUP, EXPECTATIONS].contains(&name) {
+            unknown = Some(format!("its member `{name}` is not known"));
+        }
+    }
+    if has_files { Ok(unknown) } else { Err(EntryError::Incomplete { member: EXTRA_PREFIX }) }
 }
 
 fn verify_kernel(
@@ -52,7 +83,10 @@ fn verify_kernel(
     validator: &Validator,
 ) -> Result<Option<String>, EntryError> {
     let stored = entry.lazy_member(EXPECTATIONS).map_err(|damage| EntryError::Damaged(damage.to_string()))?;
-    let Some(stored) = stored else { return Ok(None) };
+    let Some(stored) = stored else {
+        let object = record.object.as_ref();
+        return Ok(object.map(|name| format!("no rules are stored for its kernel `{name}`")));
+    };
     let expect = match Expectations::decode(stored) {
         Ok(expect) => expect,
         Err(error) => return Ok(Some(error.to_string())),
