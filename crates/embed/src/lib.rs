@@ -21,6 +21,7 @@
 //!   [`Options::stale_after`].
 //! * **No deadlock.** A thread that holds a ticket does not wait for another key: it gets an unshared ticket instead. Two
 //!   processes that need each other's kernels compile one of them twice.
+//! * **Directories.** [`GroupDir`] makes the files of a hit lie where a framework reads them, with the bytes of the entry.
 //! * **Forks.** A forked child may use the cache of its parent: it opens the store again. A ticket belongs to the process that
 //!   got it; in a child, it is an error to publish it, and dropping it releases nothing.
 //!
@@ -48,6 +49,7 @@ mod accept;
 mod cache;
 mod claim;
 mod config;
+mod directory;
 mod error;
 mod group;
 mod held;
@@ -63,6 +65,7 @@ mod ticket;
 pub use cache::FileCache;
 pub use claim::{GroupClaim, UnsharedReason};
 pub use config::FileCacheConfig;
+pub use directory::{DirectoryError, DirectoryFile, GroupDir};
 pub use error::EmbedError;
 pub use group::FileGroup;
 pub use key::FileKey;

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[cfg(test)]
+mod directory;
+#[cfg(test)]
 mod groups;
 #[cfg(test)]
 mod refused;

@@ -1,0 +1,210 @@
+//! The directory in which a framework reads the files of one key.
+//!
+//! Some frameworks take paths, not bytes: Triton reads `TRITON_CACHE_DIR/<key>/add.cubin`. So the files of a hit must lie
+//! there, with the bytes of the entry.
+//!
+//! No link is followed below the base directory. A directory or a file is used only if its owner is trusted: this user or
+//! root. The framework opens the path again afterwards, so every user who may write to the base directory is trusted.
+
+mod error;
+mod trust;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use opkeep_fs::{Dir, FileKind, Fs, TempFile, unique_name};
+use opkeep_store::MAX_ENTRY_BYTES;
+
+pub use error::DirectoryError;
+use error::failed;
+use trust::Trust;
+
+/// The start of the names of temporary files. They lie in the base directory, whose files no framework reads.
+const TEMPORARY: &str = "tmp.opkeep-";
+/// The start of the names of directories that were in the way.
+const MOVED: &str = "tmp.opkeep-moved-";
+
+/// The directory in which a framework reads the files of one key.
+#[derive(Clone, Debug)]
+pub struct GroupDir {
+    base: PathBuf,
+    name: String,
+}
+
+/// A file that was read from a directory.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DirectoryFile {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// When its state last changed, in nanoseconds since 1970.
+    pub changed: i64,
+}
+
+/// The base directory and the directory of the key, both open.
+struct Opened {
+    trust: Trust,
+    base: Dir,
+    dir: Dir,
+}
+
+impl GroupDir {
+    /// The directory `name` in `base`.
+    ///
+    /// # Errors
+    /// The name could leave the base directory.
+    pub fn new(base: impl Into<PathBuf>, name: &str) -> Result<Self, DirectoryError> {
+        check_name(name)?;
+        Ok(Self { base: base.into(), name: name.to_owned() })
+    }
+
+    /// Makes `files` lie in the directory, and returns how many had to be written: those that were missing, or whose bytes,
+    /// kind or owner are not as they should be. Reads each byte.
+    ///
+    /// # Errors
+    /// The directories are not trusted, or a file cannot be written.
+    pub fn place<'a>(
+        &self,
+        files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Result<usize, DirectoryError> {
+        let opened = self.open(true)?;
+        let mut written = 0;
+        for (name, bytes) in files {
+            check_name(name)?;
+            if !opened.has(name, bytes) {
+                opened.write(name, bytes)?;
+                written += 1;
+            }
+        }
+        Ok(written)
+    }
+
+    /// Writes a file, in place of whatever has its name.
+    ///
+    /// # Errors
+    /// The directories are not trusted, or the file cannot be written.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
+        check_name(name)?;
+        self.open(true)?.write(name, bytes)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The directories or the file are not trusted, or the file is missing or cannot be read.
+    pub fn read(&self, name: &str) -> Result<DirectoryFile, DirectoryError> {
+        check_name(name)?;
+        self.open(false)?.read(name)
+    }
+
+    /// Opens both directories. If `create`, missing ones are created, and what is in the way of the inner one is moved.
+    fn open(&self, create: bool) -> Result<Opened, DirectoryError> {
+        let base = self.open_base(create)?;
+        let trust = Trust::below(&base)?;
+        let path = self.base.join(&self.name);
+        let action = if create { "written" } else { "read" };
+        let dir = match base.below(&self.name) {
+            Ok(dir) => dir,
+            Err(error) if !create => return Err(failed(&path, action)(error)),
+            Err(_) => {
+                clear(&base, &self.name, &base).map_err(failed(&path, action))?;
+                match base.create_dir(&self.name, trust.dir_mode()) {
+                    // Another process may create it at the same time.
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                        return Err(failed(&path, action)(error));
+                    }
+                    _ => base.below(&self.name).map_err(failed(&path, action))?,
+                }
+            }
+        };
+        trust.check_dir(&dir)?;
+        Ok(Opened { trust, base, dir })
+    }
+
+    fn open_base(&self, create: bool) -> Result<Dir, DirectoryError> {
+        match Dir::open(&self.base) {
+            Err(error) if create && error.kind() == io::ErrorKind::NotFound => {
+                let created = Fs::default().create_dirs(&self.base, trust::DIR_MODE);
+                created.and_then(|()| Dir::open(&self.base)).map_err(failed(&self.base, "written"))
+            }
+            opened => opened.map_err(failed(&self.base, "read")),
+        }
+    }
+}
+
+impl Opened {
+    /// Whether a file of these bytes is called `name`. What cannot be read is to be written again.
+    fn has(&self, name: &str, bytes: &[u8]) -> bool {
+        let Ok((file, len)) = self.open_file(name) else { return false };
+        len == bytes.len() as u64
+            && self.dir.read_start(&file, name, bytes.len()).is_ok_and(|found| found == bytes)
+    }
+
+    fn read(&self, name: &str) -> Result<DirectoryFile, DirectoryError> {
+        let path = self.dir.path().join(name);
+        let (file, len) = self.open_file(name)?;
+        let changed = |file: &File| {
+            let metadata = file.metadata().map_err(failed(&path, "read"))?;
+            Ok((metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec(), metadata.len()))
+        };
+        let before = changed(&file)?;
+        let limit = match usize::try_from(len) {
+            Ok(len) if len as u64 <= MAX_ENTRY_BYTES => len,
+            _ => return Err(DirectoryError::TooLarge { path, found: len }),
+        };
+        let bytes = self.dir.read_start(&file, name, limit).map_err(failed(&path, "read"))?;
+        match bytes.len() as u64 == len && changed(&file)? == before {
+            true => Ok(DirectoryFile { bytes, changed: before.0 }),
+            false => Err(failed(&path, "read")(io::Error::other("it changed meanwhile"))),
+        }
+    }
+
+    /// Opens a regular file of a trusted owner. Returns its size, too.
+    fn open_file(&self, name: &str) -> Result<(File, u64), DirectoryError> {
+        let path = || self.dir.path().join(name);
+        let file = self.dir.open_file(name).map_err(|error| failed(&path(), "read")(error))?;
+        let metadata = file.metadata().map_err(|error| failed(&path(), "read")(error))?;
+        if !metadata.is_file() {
+            return Err(DirectoryError::NotAFile { path: path() });
+        }
+        self.trust.check_file(&path, &metadata)?;
+        Ok((file, metadata.len()))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
+        let path = self.dir.path().join(name);
+        let publish = || {
+            let file = TempFile::create(&self.base, TEMPORARY, self.trust.file_mode())?;
+            file.write(bytes)?;
+            file.publish(&self.dir, name)
+        };
+        let published = publish().or_else(|error| match self.dir.look(name) {
+            // A rename replaces everything but a directory.
+            Ok(found) if found.is_dir() => clear(&self.dir, name, &self.base).and_then(|()| publish()),
+            _ => Err(error),
+        });
+        published.map_err(failed(&path, "written"))
+    }
+}
+
+/// Removes what is called `name` in `dir`. A directory is not removed, but moved to `base`: its files may be of use.
+fn clear(dir: &Dir, name: &str, base: &Dir) -> io::Result<()> {
+    let cleared = match dir.look(name) {
+        Ok(found) if found.kind == FileKind::Dir => dir.rename(name, base, unique_name(MOVED)),
+        Ok(_) => dir.remove(name),
+        Err(error) => Err(error),
+    };
+    match cleared {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn check_name(name: &str) -> Result<(), DirectoryError> {
+    match matches!(name, "" | "." | "..") || name.contains(['/', '\0']) || name.len() > 255 {
+        true => Err(DirectoryError::Name { name: name.to_owned() }),
+        false => Ok(()),
+    }
+}

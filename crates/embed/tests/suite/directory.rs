@@ -1,0 +1,199 @@
+//! The directory in which a framework reads the files of a key.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use opkeep_embed::{DirectoryError, GroupDir};
+use tempfile::TempDir;
+
+const FILES: [(&str, &[u8]); 2] = [("add.json", b"{}"), ("add.cubin", b"\x7fELF kernel")];
+
+struct Base(TempDir);
+
+impl Base {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("cache")
+    }
+
+    fn dir(&self) -> GroupDir {
+        GroupDir::new(self.path(), "KEY").unwrap()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path().join("KEY").join(name)
+    }
+
+    fn check(&self) {
+        for (name, bytes) in FILES {
+            assert!(fs::symlink_metadata(self.file(name)).unwrap().is_file(), "{name}");
+            assert_eq!(fs::read(self.file(name)).unwrap(), bytes, "{name}");
+        }
+        let names = fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let left: Vec<_> =
+            names.filter(|name| name != "KEY" && !name.to_str().unwrap().contains("moved")).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn files_are_written_once() {
+    let base = Base::new();
+    assert_eq!(base.dir().place(FILES).unwrap(), 2);
+    base.check();
+    assert_eq!(base.dir().place(FILES).unwrap(), 0);
+    assert_eq!(base.dir().read("add.cubin").unwrap().bytes, FILES[1].1);
+}
+
+#[test]
+fn every_damage_is_found_and_written_again() {
+    let damages: [(&str, fn(&Path)); 10] = [
+        ("flipped", |path| {
+            let mut bytes = fs::read(path).unwrap();
+            bytes[3] ^= 1;
+            fs::write(path, bytes).unwrap();
+        }),
+        ("cut", |path| fs::write(path, &FILES[1].1[..4]).unwrap()),
+        ("longer", |path| fs::write(path, [FILES[1].1, b"x"].concat()).unwrap()),
+        ("empty", |path| fs::write(path, b"").unwrap()),
+        ("missing", |path| fs::remove_file(path).unwrap()),
+        ("a link to the right bytes", |path| {
+            fs::rename(path, path.with_extension("other")).unwrap();
+            symlink(path.with_extension("other"), path).unwrap();
+        }),
+        ("a link to nothing", |path| {
+            fs::remove_file(path).unwrap();
+            symlink("/nonexistent", path).unwrap();
+        }),
+        ("an empty directory", |path| {
+            fs::remove_file(path).unwrap();
+            fs::create_dir(path).unwrap();
+        }),
+        ("a directory with files", |path| {
+            fs::remove_file(path).unwrap();
+            fs::create_dir(path).unwrap();
+            fs::write(path.join("file"), b"of a user").unwrap();
+        }),
+        ("writable by others", |path| set_mode(path, 0o646)),
+    ];
+    for (damage, damaged) in damages {
+        let base = Base::new();
+        base.dir().place(FILES).unwrap();
+        damaged(&base.file("add.cubin"));
+        assert_eq!(base.dir().place(FILES).unwrap(), 1, "{damage}");
+        base.check();
+        assert_eq!(fs::metadata(base.file("add.cubin")).unwrap().permissions().mode() & 0o022, 0);
+        assert_eq!(base.dir().place(FILES).unwrap(), 0, "{damage}");
+    }
+}
+
+#[test]
+fn a_directory_in_the_way_keeps_its_files() {
+    let base = Base::new();
+    fs::create_dir_all(base.file("add.json")).unwrap();
+    fs::write(base.file("add.json").join("file"), b"of a user").unwrap();
+    base.dir().place(FILES).unwrap();
+    base.check();
+    let moved = fs::read_dir(base.path()).unwrap().map(|entry| entry.unwrap().path());
+    let moved = moved.into_iter().find(|path| path.to_str().unwrap().contains("moved")).unwrap();
+    assert_eq!(fs::read(moved.join("file")).unwrap(), b"of a user");
+}
+
+#[test]
+fn a_link_in_place_of_the_directory_is_not_followed() {
+    let base = Base::new();
+    let elsewhere = base.0.path().join("elsewhere");
+    fs::create_dir_all(base.path()).unwrap();
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("add.json"), b"{}").unwrap();
+    symlink(&elsewhere, base.path().join("KEY")).unwrap();
+    base.dir().read("add.json").unwrap_err();
+    assert_eq!(base.dir().place(FILES).unwrap(), 2);
+    base.check();
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 1);
+}
+
+#[test]
+fn the_base_directory_may_be_a_link() {
+    let base = Base::new();
+    fs::create_dir(base.0.path().join("disk")).unwrap();
+    symlink(base.0.path().join("disk"), base.path()).unwrap();
+    base.dir().place(FILES).unwrap();
+    base.check();
+}
+
+#[test]
+fn directories_that_others_can_write_are_refused() {
+    for (mode, is_trusted) in
+        [(0o755, true), (0o775, false), (0o757, false), (0o1777, true), (0o2775, true), (0o2777, false)]
+    {
+        let base = Base::new();
+        fs::create_dir(base.path()).unwrap();
+        set_mode(&base.path(), mode);
+        match base.dir().place(FILES) {
+            Ok(_) if is_trusted => base.check(),
+            Err(DirectoryError::Untrusted { help, .. }) if !is_trusted => {
+                assert!(help.contains("chmod go-w"), "{help}");
+            }
+            other => panic!("mode {mode:o}: {other:?}"),
+        }
+    }
+    for mode in [0o775, 0o757, 0o777] {
+        let base = Base::new();
+        base.dir().place(FILES).unwrap();
+        set_mode(&base.path().join("KEY"), mode);
+        let error = base.dir().place(FILES).unwrap_err();
+        assert!(matches!(error, DirectoryError::Untrusted { .. }), "{error}");
+        base.dir().read("add.json").unwrap_err();
+    }
+}
+
+#[test]
+fn a_directory_is_shared_with_a_group_by_its_mode() {
+    let base = Base::new();
+    fs::create_dir(base.path()).unwrap();
+    set_mode(&base.path(), 0o2775);
+    base.dir().place(FILES).unwrap();
+    set_mode(&base.path().join("KEY"), 0o2775);
+    set_mode(&base.file("add.json"), 0o664);
+    assert_eq!(base.dir().place(FILES).unwrap(), 0);
+    set_mode(&base.file("add.json"), 0o666);
+    assert_eq!(base.dir().place(FILES).unwrap(), 1);
+}
+
+#[test]
+fn names_stay_in_the_directory() {
+    let base = Base::new();
+    for name in ["", ".", "..", "../x", "a/b", "a\0b"] {
+        assert!(matches!(GroupDir::new(base.path(), name), Err(DirectoryError::Name { .. })), "{name:?}");
+        assert!(matches!(base.dir().write(name, b"x"), Err(DirectoryError::Name { .. })), "{name:?}");
+        assert!(matches!(base.dir().place([(name, &b"x"[..])]), Err(DirectoryError::Name { .. })));
+        assert!(matches!(base.dir().read(name), Err(DirectoryError::Name { .. })), "{name:?}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_an_error() {
+    let base = Base::new();
+    base.dir().read("add.json").unwrap_err();
+    base.dir().place(FILES).unwrap();
+    base.dir().read("add.ptx").unwrap_err();
+    fs::create_dir(base.file("add.ptx")).unwrap();
+    assert!(matches!(base.dir().read("add.ptx"), Err(DirectoryError::NotAFile { .. })));
+    symlink(base.file("add.json"), base.file("add.ttir")).unwrap();
+    base.dir().read("add.ttir").unwrap_err();
+    fs::remove_file(base.file("add.json")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, base.file("add.json"), rustix::fs::Mode::RWXU).unwrap();
+    // A pipe does not block.
+    assert!(matches!(base.dir().read("add.json"), Err(DirectoryError::NotAFile { .. })));
+    assert_eq!(base.dir().place(FILES).unwrap(), 1);
+    base.check();
+}
