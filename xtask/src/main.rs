@@ -5,6 +5,7 @@
 mod conformance;
 mod disk;
 mod findings;
+mod frameworks;
 mod guard;
 mod public_items;
 mod report;
@@ -43,6 +44,11 @@ const TASKS: &[(&str, &str, Task)] = &[
         "conformance",
         "compare with ONNX Runtime: networks and random operators; needs Python",
         conformance::conformance,
+    ),
+    (
+        "frameworks",
+        "Triton and JAX with their own caches and with ours: races, damage, kills; needs Python and its index",
+        frameworks::frameworks,
     ),
     ("public-items", "count the public names of each library; CRATE lists them", public_items::public_items),
     ("words", "count words that the vocabulary has others for; WORD lists its lines", words::words),

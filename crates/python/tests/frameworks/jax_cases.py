@@ -1,0 +1,51 @@
+"""JAX's persistent cache: one file a computation."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import damage
+from outcome import Result, check, describe
+from processes import Setting, Site, workers
+from race import PROCESSES, number, race
+
+RACE, DAMAGED = 10, 100
+
+
+def cases(setting: Setting, column: str) -> Iterator[Result]:
+    """All of them."""
+    rounds = 2 if setting.quick else 4
+    setting.reference([RACE + turn for turn in range(rounds)])
+    site = setting.site(column)
+    with workers(site, PROCESSES) as racers:
+        found = [race(racers, RACE + turn) for turn in range(rounds)]
+    wrong = [
+        text for turn, (_, starts) in enumerate(found) for text in check(starts, setting.references[RACE + turn], 1)
+    ]
+    compiles = site.compiles() / rounds
+    text = f"{number(compiles)} compile{'s' if compiles != 1 else ''}"
+    yield Result(f"{PROCESSES} processes, one computation", "", column, text, wrong, {"compiles": compiles})
+    yield from damaged(setting, column)
+
+
+def damaged(setting: Setting, column: str) -> Iterator[Result]:
+    """An entry is damaged between two starts."""
+    site = setting.site(column)
+    faults = list(damage.FAULTS)
+    kernels = [DAMAGED + turn for turn in range(len(faults))]
+    setting.reference(kernels)
+    with workers(site, 3) as (writer, *readers):
+        for fault, kernel in zip(faults, kernels, strict=True):
+            before = entries(site)
+            writer.compile(kernel)
+            entry = max(entries(site) - before, key=lambda path: path.stat().st_size)
+            damage.FAULTS[fault](entry)
+        found = [[reader.compile(kernel) for kernel in kernels] for reader in readers]
+    for fault, kernel, *starts in zip(faults, kernels, *found, strict=True):
+        reference = setting.references[kernel]
+        wrong = check(starts, reference, compiles=1)
+        yield Result(f"an entry is {fault}", "", column, describe(starts, reference), wrong)
+
+
+def entries(site: Site) -> set[Path]:
+    """The files of the cache that is used."""
+    return site.files() if site.column == "opkeep" else {path for path in site.cache.rglob("*") if path.is_file()}

@@ -1,0 +1,253 @@
+//! The virtual environment below `target/`, with our wheel and the frameworks. What is installed stays for the next run,
+//! except the wheel.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::disk;
+
+/// Triton's versions that the adapter is for, from the first to the one after the last.
+const TRITON: [Version; 2] = [[3, 2, 0], [3, 10, 0]];
+const TRITON_ASCEND: &str = "3.2.0";
+/// The adapter for JAX uses private interfaces, so a new version is a decision.
+const JAX: &str = "jax<0.11";
+
+/// The first version of Python that the wheel is for, and the first that triton-ascend is not for.
+const PYTHON: [u32; 2] = [3, 10];
+const PYTHON_AFTER_ASCEND: [u32; 2] = [3, 12];
+
+type Version = [u32; 3];
+
+/// Why there is no environment.
+pub(super) enum Skip {
+    /// This machine cannot have one.
+    Skipped(String),
+    Failed(String),
+}
+
+impl From<String> for Skip {
+    fn from(message: String) -> Self {
+        Self::Failed(message)
+    }
+}
+
+/// A framework that the cases can run.
+pub(super) struct Installed {
+    pub(super) name: String,
+    pub(super) version: String,
+    /// Where it is, if not in the environment.
+    pub(super) packages: Option<PathBuf>,
+}
+
+pub(super) struct Environment {
+    pub(super) directory: PathBuf,
+    pub(super) frameworks: Vec<Installed>,
+    /// Frameworks that cannot run here, and why.
+    pub(super) skipped: Vec<(String, String)>,
+    /// Whether our column can be shown.
+    pub(super) has_wheel: bool,
+}
+
+impl Environment {
+    /// Makes the environment, or what is missing of it.
+    pub(super) fn of(directory: &Path, quick: bool) -> Result<Self, Skip> {
+        let python = system_python()?;
+        let directory = absolute(directory)?;
+        let mut environment =
+            Self { directory, frameworks: Vec::new(), skipped: Vec::new(), has_wheel: false };
+        environment.create()?;
+        let versions = environment.versions_of_triton()?;
+        let range = oldest_and_newest(&versions).ok_or_else(|| {
+            Skip::Skipped(format!("pip finds no Triton of 3.2 to 3.9 for this Python, only {versions:?}"))
+        })?;
+        environment.wheel(quick)?;
+        for version in range {
+            environment.beside("triton", &version)?;
+        }
+        if python < PYTHON_AFTER_ASCEND {
+            environment.install("pybind11", &["pybind11"])?;
+            environment.beside("triton-ascend", TRITON_ASCEND)?;
+        } else {
+            let reason = format!("it needs Python 3.9 to 3.11, found {}.{}", python[0], python[1]);
+            environment.skipped.push((format!("triton-ascend {TRITON_ASCEND}"), reason));
+        }
+        environment.install("jax", &[JAX])?;
+        let version = environment.version_of("jax")?;
+        environment.frameworks.push(Installed { name: "jax".to_owned(), version, packages: None });
+        Ok(environment)
+    }
+
+    /// The environment's Python.
+    pub(super) fn python(&self) -> PathBuf {
+        self.directory.join("venv/bin/python")
+    }
+
+    fn create(&self) -> Result<(), Skip> {
+        if self.is_installed("venv") {
+            return Ok(());
+        }
+        let venv = self.directory.join("venv");
+        disk::empty_directory(&venv)?;
+        let made = output(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        if !made.status.success() {
+            let reason = text(&made.stdout);
+            return Err(Skip::Skipped(format!("`python3 -m venv` does not work here: {}", reason.trim())));
+        }
+        Ok(self.mark("venv")?)
+    }
+
+    /// The versions of Triton that pip finds. None at all: the index is not to be had, since it has them.
+    fn versions_of_triton(&self) -> Result<Vec<String>, Skip> {
+        let found = output(&mut self.pip(&["index", "versions", "triton"]))?;
+        let (printed, errors) = (text(&found.stdout), text(&found.stderr));
+        if found.status.success() {
+            return Ok(listed_versions(&printed));
+        }
+        if errors.contains("No matching distribution found") {
+            let reason = "pip finds no version of triton: the package index is not reachable, or has none for this machine";
+            return Err(Skip::Skipped(reason.to_owned()));
+        }
+        Err(Skip::Failed(format!("`pip index versions triton` ended with {}: {errors}", found.status)))
+    }
+
+    /// Builds and installs our wheel, each time anew.
+    fn wheel(&mut self, quick: bool) -> Result<(), String> {
+        self.has_wheel = Path::new("crates/python/python/opkeep/triton.py").exists();
+        if !self.has_wheel {
+            return Ok(());
+        }
+        let profile =
+            format!("--config-settings=build-args=--profile={}", if quick { "dev" } else { "release" });
+        self.pip_install(&["--force-reinstall", "--no-deps", &profile, "./crates/python"])
+    }
+
+    /// Installs a version of a package into a directory of its own: several versions cannot be in one environment.
+    fn beside(&mut self, name: &str, version: &str) -> Result<(), String> {
+        let directory = format!("{name}-{version}");
+        let packages = self.directory.join(&directory);
+        if !self.is_installed(&directory) {
+            disk::empty_directory(&packages)?;
+            let requirement = format!("{name}=={version}");
+            self.pip_install(&["--no-deps", "--target", &packages.to_string_lossy(), &requirement])?;
+            self.mark(&directory)?;
+        }
+        self.frameworks.push(Installed {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            packages: Some(packages),
+        });
+        Ok(())
+    }
+
+    /// Installs packages into the environment.
+    fn install(&self, name: &str, requirements: &[&str]) -> Result<(), String> {
+        if self.is_installed(name) {
+            return Ok(());
+        }
+        self.pip_install(requirements)?;
+        self.mark(name)
+    }
+
+    fn version_of(&self, package: &str) -> Result<String, String> {
+        let program = format!("from importlib.metadata import version; print(version('{package}'))");
+        let found = output(Command::new(self.python()).args(["-c", &program]))?;
+        Ok(text(&found.stdout).trim().to_owned())
+    }
+
+    fn pip(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(self.python());
+        command.args(["-m", "pip", "--disable-pip-version-check"]).args(args);
+        command
+    }
+
+    fn pip_install(&self, args: &[&str]) -> Result<(), String> {
+        println!("==> pip install {}", args.join(" "));
+        let installed = output(self.pip(&["install", "--quiet"]).args(args))?;
+        if installed.status.success() {
+            return Ok(());
+        }
+        Err(format!(
+            "`pip install {}` ended with {}: {}",
+            args.join(" "),
+            installed.status,
+            text(&installed.stderr)
+        ))
+    }
+
+    /// Whether an earlier run installed all of it: a file says so, since an interrupted pip leaves a part.
+    fn is_installed(&self, name: &str) -> bool {
+        self.directory.join(format!("{name}.installed")).exists()
+    }
+
+    fn mark(&self, name: &str) -> Result<(), String> {
+        disk::write(&self.directory.join(format!("{name}.installed")), "")
+    }
+}
+
+/// The version of `python3`.
+fn system_python() -> Result<[u32; 2], Skip> {
+    let program = "import sys; print(*sys.version_info[:2])";
+    let Ok(found) = Command::new("python3").args(["-c", program]).output() else {
+        return Err(Skip::Skipped("there is no `python3` on the PATH".to_owned()));
+    };
+    let printed = text(&found.stdout);
+    let mut numbers = printed.split_whitespace().map_while(|word| word.parse().ok());
+    match (numbers.next(), numbers.next()) {
+        (Some(major), Some(minor)) if [major, minor] >= PYTHON => Ok([major, minor]),
+        (Some(major), Some(minor)) => {
+            Err(Skip::Skipped(format!("the wheel needs Python 3.10 or later, `python3` is {major}.{minor}")))
+        }
+        _ => Err(Skip::Failed(format!("`python3` printed no version: {}", text(&found.stderr)))),
+    }
+}
+
+/// The versions that `pip index versions` printed.
+fn listed_versions(printed: &str) -> Vec<String> {
+    let line = printed.lines().find_map(|line| line.strip_prefix("Available versions:")).unwrap_or_default();
+    line.split(',').map(|version| version.trim().to_owned()).filter(|version| !version.is_empty()).collect()
+}
+
+/// The oldest and the newest version of those that the adapter is for, or the only one.
+fn oldest_and_newest(versions: &[String]) -> Option<Vec<String>> {
+    let mut known: Vec<Version> = versions.iter().filter_map(|text| version(text)).collect();
+    known.retain(|version| (TRITON[0]..TRITON[1]).contains(version));
+    known.sort_unstable();
+    let (oldest, newest) = (known.first()?, known.last()?);
+    let both = if oldest == newest { vec![newest] } else { vec![newest, oldest] };
+    Some(both.into_iter().map(|[major, minor, patch]| format!("{major}.{minor}.{patch}")).collect())
+}
+
+/// The numbers of a final version; `None` for others, such as `3.9.0rc1`.
+fn version(text: &str) -> Option<Version> {
+    let numbers: Vec<u32> = text.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
+    numbers.try_into().ok()
+}
+
+fn output(command: &mut Command) -> Result<Output, String> {
+    command.output().map_err(|error| format!("`{}` did not start: {error}", command.get_program().display()))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The absolute form of a path, for programs that change their directory.
+fn absolute(path: &Path) -> Result<PathBuf, String> {
+    std::path::absolute(path).map_err(|error| format!("`{}`: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_and_the_newest_version_are_taken() {
+        let printed = "triton (3.10.1)\nAvailable versions: 3.10.1, 3.9.1rc1, 3.9.0, 3.8.0, 3.2.0, 3.1.0, 2.3\n  LATEST: 3";
+        let versions = listed_versions(printed);
+        assert_eq!(versions.len(), 7);
+        assert_eq!(oldest_and_newest(&versions).unwrap(), ["3.9.0", "3.2.0"]);
+        assert_eq!(oldest_and_newest(&["3.4.0".to_owned()]).unwrap(), ["3.4.0"]);
+        assert_eq!(oldest_and_newest(&["3.1.0".to_owned()]), None);
+        assert!(listed_versions("nothing").is_empty());
+    }
+}
