@@ -158,7 +158,7 @@ pub(crate) enum LockAttempt {
 
 /// Tries to take the lock called `name`, without waiting. If `create` is set, a missing lock file is created.
 pub(crate) fn try_lock(dir: &Dir, name: &str, create: bool) -> io::Result<LockAttempt> {
-    let file = match dir.open_lock(name, create.then_some(LOCK_MODE)) {
+    let file = match dir.open_to_change(name, create.then_some(LOCK_MODE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LockAttempt::Missing),
         opened => opened?,
     };

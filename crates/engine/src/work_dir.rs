@@ -16,13 +16,12 @@
 //! These directories are not in the store: with a store on a full or read-only disk, a build only stores no kernels.
 //! The digests of files, job tokens and compile times are here, too, since they belong to one machine.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use opkeep_fs::{FileStat, Fs, NotPrivate, private_dir, private_user_dir};
+use opkeep_fs::{FileLock, FileStat, Fs, NotPrivate, TempDir, private_dir, private_user_dir};
 
 use crate::schedule::force_group;
 
@@ -39,7 +38,7 @@ const KEPT_BYTES: u64 = 4 << 20;
 pub(crate) struct WorkDirs {
     dir: PathBuf,
     /// The directory in use if this user's directory cannot be used; removed when dropped.
-    temporary: Option<tempfile::TempDir>,
+    temporary: Option<TempDir>,
     /// The reason why this user's directory cannot be used.
     refused: Option<NotPrivate>,
 }
@@ -55,7 +54,7 @@ impl WorkDirs {
             }
             Err(refused) => Some(refused),
         };
-        let temporary = tempfile::Builder::new().prefix("opkeep-").tempdir_in(base)?;
+        let temporary = TempDir::create_in(base, "opkeep-")?;
         Ok(Self { dir: temporary.path().to_owned(), temporary: Some(temporary), refused })
     }
 
@@ -106,11 +105,11 @@ impl WorkDirs {
             let name = format!("work-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
             let lock = self.dir.join(format!("{name}.lock"));
             match Fs::new().create_locked(&lock, 0o600) {
-                Ok(file) => {
+                Ok(held) => {
                     let dir = self.dir.join(name);
                     let _ = Fs::new().remove_tree(&dir);
                     Fs::new().create_dir(&dir, 0o700)?;
-                    return Ok(WorkDir { dir, lock, file });
+                    return Ok(WorkDir { dir, lock, held });
                 }
                 // An earlier process with the same id left the lock file.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -172,13 +171,12 @@ impl WorkDirs {
     }
 }
 
-/// One compile's directory, removed when dropped.
+/// One compile's directory, removed when dropped, but not by a forked child.
 #[derive(Debug)]
 pub(crate) struct WorkDir {
     dir: PathBuf,
     lock: PathBuf,
-    /// The lock file, locked.
-    file: File,
+    held: FileLock,
 }
 
 impl WorkDir {
@@ -189,9 +187,9 @@ impl WorkDir {
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
-        let _ = Fs::new().remove_tree(&self.dir);
-        let _ = Fs::new().remove(&self.lock);
-        // Unlocked explicitly, in case the file could not be removed: a forked child may have it open, too.
-        let _ = self.file.unlock();
+        if self.held.is_own() {
+            let _ = Fs::new().remove_tree(&self.dir);
+            let _ = Fs::new().remove(&self.lock);
+        }
     }
 }

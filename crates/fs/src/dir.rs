@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, T
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::call::{FsOp, Watch};
+use crate::lock::LockFile;
 use crate::state::{FileKind, FileStat, FileState};
 
 /// How many times a file is read that changes meanwhile.
@@ -207,12 +208,21 @@ impl Dir {
         start_of(file, limit)
     }
 
-    /// Opens the file called `name` for locking or changing it. If it is missing and `create` is given, creates it with
-    /// that mode.
+    /// Opens the file called `name` for locking it with a [`FileLock`](crate::FileLock). If it is missing and `create` is
+    /// given, creates it with that mode.
     ///
     /// # Errors
     /// That of the system.
-    pub fn open_lock(&self, name: impl AsRef<OsStr>, create: Option<u32>) -> io::Result<File> {
+    pub fn open_lock(&self, name: impl AsRef<OsStr>, create: Option<u32>) -> io::Result<LockFile> {
+        LockFile::open(|| self.open_to_change(name.as_ref(), create))
+    }
+
+    /// Opens the file called `name` for changing it, or for locking a part of it. If it is missing and `create` is given,
+    /// creates it with that mode.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn open_to_change(&self, name: impl AsRef<OsStr>, create: Option<u32>) -> io::Result<File> {
         let name = name.as_ref();
         self.watch.may_in(FsOp::OpenLock, &self.path, name)?;
         let created = if create.is_some() { OFlags::CREATE } else { OFlags::empty() };

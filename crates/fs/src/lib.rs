@@ -9,9 +9,11 @@
 //! A [`Watcher`] is called before each call to the system and may refuse it: so tests fail, count, or kill a process at
 //! each single one. A [`Clock`] replaces the time, so that no test has to wait.
 //!
-//! Also here: [`FileLock`] (released on drop, even if a forked child has the file open), [`parallel`](map) work with a
-//! bounded number of threads, [`CancelToken`], the [files](OpenFiles) that other processes have open, and directories that
+//! Also here: [`FileLock`] (ends with its process, whatever forked children do), [`ProcessId`], [`parallel`](map) work with
+//! a bounded number of threads, [`CancelToken`], the [files](OpenFiles) that other processes have open, and directories that
 //! only [this user](private_dir) can write to.
+//!
+//! The first lock installs handlers around `fork` for the life of the process: the only state that is not in a value.
 //!
 //! ```
 //! use opkeep_fs::{Fs, TryLock};
@@ -31,11 +33,13 @@ mod call;
 mod cancel;
 mod clock;
 mod dir;
+mod ffi;
 mod limits;
 mod lock;
 mod open_files;
 mod parallel;
 mod private;
+mod process;
 mod pseudo;
 mod rooted;
 mod state;
@@ -48,10 +52,11 @@ pub use cancel::CancelToken;
 pub use clock::{Clock, FileClock, idle, unix};
 pub use dir::{Dir, DirEntry, FileRead, Names};
 pub use limits::{has_no_locks, is_out_of_files, max_open_files};
-pub use lock::{FileLock, TryLock};
+pub use lock::{FileLock, LockFile, TryLock};
 pub use open_files::OpenFiles;
 pub use parallel::{Mapped, map};
-pub use private::{NotPrivate, private_dir, private_user_dir};
+pub use private::{NotPrivate, TempDir, private_dir, private_user_dir};
+pub use process::{ForkMark, ProcessId};
 pub use pseudo::{descend, pseudo_below, pseudo_file_system};
 pub use rooted::RootedFs;
 pub use state::{FileId, FileKind, FileStat, FileState};

@@ -1,23 +1,41 @@
 //! Locks on open files (`flock`).
+//!
+//! A lock belongs to the process that took it. A [`LockFile`] is listed from the time it is opened until it is closed, and a
+//! forked child closes all that are listed: so the lock ends with its process, whatever the children do. The child's copy
+//! of a lock refers to a closed file; it unlocks nothing, and returns errors.
 
 use std::fs::{File, TryLockError};
 use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::io::Errno;
 
 use crate::call::{FsOp, Watch};
+use crate::ffi;
 use crate::limits::has_no_locks;
+use crate::process::ProcessId;
 use crate::state::FileId;
 
-/// A locked file, unlocked when dropped. Closing it would not suffice: a child process that another thread is starting
-/// has the file open for a moment, too. Dropping the copy in a forked child only closes the file, since the lock
-/// belongs to the parent.
+/// The number of attempts to open a lock file while the process forks.
+const ATTEMPTS: u32 = 1000;
+/// The pause while a fork is in progress.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A file that was opened to be locked. A forked child closes it.
+#[derive(Debug)]
+pub struct LockFile {
+    /// `None` while it is dropped.
+    file: Option<File>,
+    process: ProcessId,
+}
+
+/// A locked file, unlocked when dropped. Closing it would not suffice: a program that another thread is starting has the
+/// file open for a moment, too. The copy in a forked child does nothing, since the lock belongs to the parent.
 #[derive(Debug)]
 pub struct FileLock {
-    file: File,
-    /// The process that locked it.
-    process: u32,
+    file: LockFile,
     /// For the watcher of the unlock call.
     watched: Option<(Watch, PathBuf)>,
 }
@@ -28,9 +46,62 @@ pub enum TryLock {
     /// The lock is held now.
     Held(FileLock),
     /// Another process or thread holds it. The file stays open.
-    Busy(File),
+    Busy(LockFile),
     /// The file system has no locks.
-    Unsupported(File),
+    Unsupported(LockFile),
+}
+
+impl LockFile {
+    /// Opens a file such that no forked child has it: not even one that another thread forks meanwhile.
+    ///
+    /// # Errors
+    /// Those of `open`, which may be called several times; `EAGAIN` if the process forks all the time.
+    pub(crate) fn open(mut open: impl FnMut() -> io::Result<File>) -> io::Result<Self> {
+        ffi::install()?;
+        for _ in 0..ATTEMPTS {
+            let Some(before) = ffi::settled_forks() else {
+                std::thread::sleep(PAUSE);
+                continue;
+            };
+            let file = Self { file: Some(open()?), process: ProcessId::current() };
+            if !ffi::list(file.file()?.as_raw_fd()) {
+                return Err(Errno::MFILE.into());
+            }
+            if ffi::forks() == before {
+                return Ok(file);
+            }
+        }
+        Err(Errno::AGAIN.into())
+    }
+
+    /// Returns the open file.
+    ///
+    /// # Errors
+    /// This is a copy in a forked child, where the file is closed.
+    pub fn file(&self) -> io::Result<&File> {
+        let is_open = self.process.is_current_generation();
+        self.file
+            .as_ref()
+            .filter(|_| is_open)
+            .ok_or_else(|| io::Error::other("the file is the parent process's"))
+    }
+
+    /// Whether this process opened the file, and not its parent before a fork.
+    pub fn is_own(&self) -> bool {
+        self.process.is_current()
+    }
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        let Some(file) = self.file.take() else { return };
+        if self.is_own() {
+            ffi::unlist(file.as_raw_fd());
+        } else {
+            // It was closed after the fork, and the number may be another file's by now.
+            let _ = file.into_raw_fd();
+        }
+    }
 }
 
 impl FileLock {
@@ -38,32 +109,32 @@ impl FileLock {
     ///
     /// # Errors
     /// That of the system. A file system without locks is no error.
-    pub fn try_exclusive(file: File) -> io::Result<TryLock> {
-        Self::tried(file.try_lock(), file, None)
+    pub fn try_exclusive(file: LockFile) -> io::Result<TryLock> {
+        Self::tried(file.try_with(File::try_lock), file, None)
     }
 
     /// Tries to take a shared lock of an open file, without waiting.
     ///
     /// # Errors
     /// That of the system. A file system without locks is no error.
-    pub fn try_shared(file: File) -> io::Result<TryLock> {
-        Self::tried(file.try_lock_shared(), file, None)
+    pub fn try_shared(file: LockFile) -> io::Result<TryLock> {
+        Self::tried(file.try_with(File::try_lock_shared), file, None)
     }
 
     /// [`try_exclusive`](Self::try_exclusive) for the file at `path`, with each call watched.
-    pub(crate) fn try_watched(file: File, path: &Path, watch: &Watch) -> io::Result<TryLock> {
+    pub(crate) fn try_watched(file: LockFile, path: &Path, watch: &Watch) -> io::Result<TryLock> {
         let tried = watch.may(FsOp::Lock, path).map_err(TryLockError::Error);
         let watched = watch.is_watched().then(|| (watch.clone(), path.to_owned()));
-        Self::tried(tried.and_then(|()| file.try_lock()), file, watched)
+        Self::tried(tried.and_then(|()| file.try_with(File::try_lock)), file, watched)
     }
 
     fn tried(
         tried: Result<(), TryLockError>,
-        file: File,
+        file: LockFile,
         watched: Option<(Watch, PathBuf)>,
     ) -> io::Result<TryLock> {
         match tried {
-            Ok(()) => Ok(TryLock::Held(Self { file, process: std::process::id(), watched })),
+            Ok(()) => Ok(TryLock::Held(Self { file, watched })),
             Err(TryLockError::WouldBlock) => Ok(TryLock::Busy(file)),
             Err(TryLockError::Error(error)) if Errno::from_io_error(&error) == Some(Errno::INTR) => {
                 Ok(TryLock::Busy(file))
@@ -73,22 +144,47 @@ impl FileLock {
         }
     }
 
+    /// Locks `file`, which no other process has. On a file system without locks, it is only open.
+    pub(crate) fn of_new(file: LockFile) -> io::Result<Self> {
+        match file.file()?.lock() {
+            Err(error) if !has_no_locks(&error) => Err(error),
+            _ => Ok(Self { file, watched: None }),
+        }
+    }
+
+    /// Makes an exclusive lock a shared one.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn share(&self) -> io::Result<()> {
+        Ok(self.file()?.try_lock_shared()?)
+    }
+
     /// The locked file.
-    pub fn file(&self) -> &File {
-        &self.file
+    ///
+    /// # Errors
+    /// This is a copy in a forked child, where the file is closed.
+    pub fn file(&self) -> io::Result<&File> {
+        self.file.file()
     }
 
     /// Whether this process locked the file, and not its parent before a fork.
     pub fn is_own(&self) -> bool {
-        self.process == std::process::id()
+        self.file.is_own()
     }
 
     /// Whether the locked file is still at `path`: another process may have removed it, and a new file may have the
     /// name.
     pub fn is_at(&self, path: &Path) -> bool {
         let found = std::fs::symlink_metadata(path).map(|found| FileId::of(&found));
-        let own = self.file.metadata().map(|own| FileId::of(&own));
+        let own = self.file().and_then(File::metadata).map(|own| FileId::of(&own));
         matches!((own, found), (Ok(own), Ok(found)) if own == found)
+    }
+}
+
+impl LockFile {
+    fn try_with(&self, lock: fn(&File) -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+        lock(self.file().map_err(TryLockError::Error)?)
     }
 }
 
@@ -98,8 +194,37 @@ impl Drop for FileLock {
             return;
         }
         let may = |(watch, path): &(Watch, PathBuf)| watch.may(FsOp::Unlock, path).is_ok();
-        if self.watched.as_ref().is_none_or(may) {
-            let _ = self.file.unlock();
+        if let Ok(file) = self.file.file()
+            && self.watched.as_ref().is_none_or(may)
+        {
+            let _ = file.unlock();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+
+    use super::*;
+
+    /// A child that was forked after a file was opened has that file, so another one is locked.
+    #[test]
+    fn a_file_that_a_forked_child_has_is_opened_again() {
+        let temp = tempfile::NamedTempFile::new().unwrap();
+        let mut opened = 0;
+        let file = LockFile::open(|| {
+            let file = File::open(temp.path());
+            opened += 1;
+            if opened == 1 {
+                // With a user to set, the process is forked and not spawned.
+                let mut program = std::process::Command::new("true");
+                assert!(program.uid(rustix::process::geteuid().as_raw()).status().unwrap().success());
+            }
+            file
+        });
+        // Other tests fork nothing.
+        assert_eq!(opened, 2);
+        assert!(matches!(FileLock::try_exclusive(file.unwrap()), Ok(TryLock::Held(_))));
     }
 }

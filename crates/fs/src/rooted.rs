@@ -19,7 +19,7 @@ use rustix::io::{Errno, retry_on_intr};
 use crate::call::{FsOp, Watch, Watcher};
 use crate::clock::{Clock, unix};
 use crate::dir::{Dir, open_with, start_of};
-use crate::lock::{FileLock, TryLock};
+use crate::lock::{FileLock, LockFile, TryLock};
 use crate::state::{FileId, FileStat};
 use crate::temp::TempFile;
 
@@ -136,9 +136,19 @@ impl RootedFs {
         TempFile::create(self.open_dir_unwatched(dir)?, prefix, 0o600)
     }
 
-    /// Opens a file for locking or changing it. If it is missing and `create` is given, creates it with that mode.
-    pub fn open_lock(&self, path: &Path, create: Option<u32>) -> io::Result<File> {
+    /// Opens a file for locking it. If it is missing and `create` is given, creates it with that mode.
+    pub fn open_lock(&self, path: &Path, create: Option<u32>) -> io::Result<LockFile> {
         self.watch.may(FsOp::OpenLock, path)?;
+        LockFile::open(|| self.open_or_create(path, create))
+    }
+
+    /// Opens a file for changing it. If it is missing and `create` is given, creates it with that mode.
+    pub fn open_to_change(&self, path: &Path, create: Option<u32>) -> io::Result<File> {
+        self.watch.may(FsOp::OpenLock, path)?;
+        self.open_or_create(path, create)
+    }
+
+    fn open_or_create(&self, path: &Path, create: Option<u32>) -> io::Result<File> {
         let created = if create.is_some() { OFlags::CREATE } else { OFlags::empty() };
         let mode = Mode::from_raw_mode(create.unwrap_or(0));
         Ok(self.open_path(path, OFlags::RDWR | created, mode)?.into())
@@ -300,7 +310,7 @@ impl RootedFs {
     }
 
     /// Tries to lock an open file, without waiting.
-    pub fn try_lock(&self, file: File, path: &Path) -> io::Result<TryLock> {
+    pub fn try_lock(&self, file: LockFile, path: &Path) -> io::Result<TryLock> {
         FileLock::try_watched(file, path, &self.watch)
     }
 }

@@ -16,7 +16,7 @@ use rustix::process::geteuid;
 use crate::call::{FsOp, Watch, Watcher};
 use crate::clock::{Clock, FileClock};
 use crate::dir::Dir;
-use crate::lock::{FileLock, TryLock};
+use crate::lock::{FileLock, LockFile, TryLock};
 use crate::state::{FileKind, FileStat};
 
 /// The prefix of the names of temporary files.
@@ -328,19 +328,19 @@ impl Fs {
         }
     }
 
-    /// Opens the file at `path`, which must not be a link, for locking or changing it. If it is missing and `create` is
+    /// Opens the file at `path`, which must not be a link, for locking it. If it is missing and `create` is
     /// given, creates it with that mode.
     ///
     /// # Errors
     /// That of the system.
-    pub fn open_lock(&self, path: &Path, create: Option<u32>) -> io::Result<File> {
+    pub fn open_lock(&self, path: &Path, create: Option<u32>) -> io::Result<LockFile> {
         self.watch.may(FsOp::OpenLock, path)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32);
         if let Some(mode) = create {
             options.create(true).truncate(false).mode(mode);
         }
-        options.open(path)
+        LockFile::open(|| options.open(path))
     }
 
     /// Tries to lock the file at `path`, created with `mode` if missing, without waiting.
@@ -364,14 +364,16 @@ impl Fs {
     ///
     /// # Errors
     /// That of the system.
-    pub fn create_locked(&self, path: &Path, mode: u32) -> io::Result<File> {
+    pub fn create_locked(&self, path: &Path, mode: u32) -> io::Result<FileLock> {
         self.watch.may(FsOp::Create, path)?;
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)?;
+        let mut is_created = false;
+        let file = LockFile::open(|| {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create_new(!is_created).mode(mode);
+            options.open(path).inspect(|_| is_created = true)
+        })?;
         self.watch.may(FsOp::Lock, path)?;
-        match file.lock() {
-            Err(error) if !crate::limits::has_no_locks(&error) => Err(error),
-            _ => Ok(file),
-        }
+        FileLock::of_new(file)
     }
 }
 

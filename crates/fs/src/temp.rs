@@ -13,9 +13,11 @@ use rustix::io::Errno;
 
 use crate::call::FsOp;
 use crate::dir::Dir;
+use crate::process::ProcessId;
 use crate::state::{FileId, FileState};
 
-/// A new file under a temporary name, removed when dropped unless it was published.
+/// A new file under a temporary name, removed when dropped unless it was published. The copy in a forked child removes
+/// nothing.
 #[derive(Debug)]
 pub struct TempFile<D: Borrow<Dir>> {
     dir: D,
@@ -23,6 +25,7 @@ pub struct TempFile<D: Borrow<Dir>> {
     /// `None` after it is closed.
     file: Option<File>,
     is_published: bool,
+    process: ProcessId,
 }
 
 impl<D: Borrow<Dir>> TempFile<D> {
@@ -31,10 +34,11 @@ impl<D: Borrow<Dir>> TempFile<D> {
     /// # Errors
     /// That of the system.
     pub fn create(dir: D, prefix: &str, mode: u32) -> io::Result<Self> {
+        let process = ProcessId::current();
         loop {
-            let name = unique_name(prefix);
+            let name = name_in(process, prefix);
             match dir.borrow().create_file(&name, mode) {
-                Ok(file) => return Ok(Self { dir, name, file: Some(file), is_published: false }),
+                Ok(file) => return Ok(Self { dir, name, file: Some(file), is_published: false, process }),
                 // A dead process with this number left it, or a process of another host has it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -170,7 +174,7 @@ fn name_new(dir: &Dir, temporary: &str, to: &Dir, name: &str) -> io::Result<Name
 
 impl<D: Borrow<Dir>> Drop for TempFile<D> {
     fn drop(&mut self) {
-        if !self.is_published {
+        if !self.is_published && self.process.is_current() {
             // A file that cannot be removed is pruned later.
             let _ = self.dir.borrow().remove(&self.name);
         }
@@ -179,8 +183,12 @@ impl<D: Borrow<Dir>> Drop for TempFile<D> {
 
 /// A name that no other process on this machine uses now: `<prefix><process>-<number>`.
 pub fn unique_name(prefix: &str) -> String {
+    name_in(ProcessId::current(), prefix)
+}
+
+fn name_in(process: ProcessId, prefix: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!("{prefix}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    format!("{prefix}{}-{}", process.number(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Whether a file system, or the kernel, has no rename that keeps an existing file.

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_digest::Digest;
-use opkeep_fs::{Dir, FileKind, FileLock, FileStat, FileState, Fs, TempFile, TryLock};
+use opkeep_fs::{Dir, FileKind, FileLock, FileStat, FileState, Fs, LockFile, TempFile, TryLock};
 use rustix::fs::{AtFlags, FileType, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -58,7 +58,7 @@ pub struct ViewDir {
 enum Lock {
     Held(FileLock),
     /// The lock file is open, but not locked: not yet, or since the file system has no locks.
-    Open(File),
+    Open(LockFile),
     /// The directory is only read, and the lock file is not opened.
     Unused,
 }
@@ -151,8 +151,8 @@ impl ViewDir {
 
     fn lock_file(&self) -> Option<&File> {
         match &self.lock {
-            Lock::Held(lock) => Some(lock.file()),
-            Lock::Open(file) => Some(file),
+            Lock::Held(lock) => lock.file().ok(),
+            Lock::Open(file) => file.file().ok(),
             Lock::Unused => None,
         }
     }

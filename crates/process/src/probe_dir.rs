@@ -7,13 +7,11 @@
 //!   probe-<pid>-<n>.lock       locked while its process lives; after a kill, a later probe removes both
 //! ```
 
-use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use opkeep_fs::{FileLock, Fs, NotPrivate, TryLock, private_user_dir, unique_name};
+use opkeep_fs::{FileLock, Fs, NotPrivate, TempDir, TryLock, private_user_dir, unique_name};
 
 /// The prefix of the names of probes.
 const PREFIX: &str = "probe-";
@@ -21,16 +19,17 @@ const PREFIX: &str = "probe-";
 /// A younger lock file may have been created but not locked yet.
 const SETTLED: Duration = Duration::from_secs(60);
 
-/// A directory for one probe or worker, which only this user can enter. Removed when dropped.
+/// A directory for one probe or worker, which only this user can enter. Removed when dropped, but not by a forked
+/// child.
 #[derive(Debug)]
 pub struct ProbeDir(Kind);
 
 #[derive(Debug)]
 enum Kind {
     /// In the directory of this user.
-    Common { dir: PathBuf, lock: PathBuf, _held: File },
+    Common { dir: PathBuf, lock: PathBuf, held: FileLock },
     /// On its own, because that directory belongs to another user.
-    Alone(tempfile::TempDir),
+    Alone(TempDir),
 }
 
 impl ProbeDir {
@@ -77,7 +76,7 @@ impl ProbeDir {
                         let _ = fs.remove(&lock);
                         return Err(error);
                     }
-                    return Ok(Self(Kind::Common { dir, lock, _held: held }));
+                    return Ok(Self(Kind::Common { dir, lock, held }));
                 }
                 // A killed process with the same number left it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -88,9 +87,7 @@ impl ProbeDir {
 
     /// Creates one with a name that no other user can predict.
     fn create_alone(place: &Path) -> io::Result<Self> {
-        let private = Permissions::from_mode(0o700);
-        let dir = tempfile::Builder::new().prefix("opkeep-probe-").permissions(private).tempdir_in(place)?;
-        Ok(Self(Kind::Alone(dir)))
+        TempDir::create_in(place, "opkeep-probe-").map(|dir| Self(Kind::Alone(dir)))
     }
 
     /// Fails if the files of a small compile cannot be written.
@@ -104,7 +101,9 @@ impl ProbeDir {
 
 impl Drop for ProbeDir {
     fn drop(&mut self) {
-        if let Kind::Common { dir, lock, .. } = &self.0 {
+        if let Kind::Common { dir, lock, held } = &self.0
+            && held.is_own()
+        {
             remove(dir, lock);
         }
     }
@@ -127,7 +126,7 @@ fn prune(common: &Path) {
 /// Locks a file that is not young and that no process holds.
 fn take_stale(lock: &Path) -> Option<FileLock> {
     let file = Fs::new().open_lock(lock, None).ok()?;
-    if !file.metadata().ok()?.modified().ok()?.elapsed().is_ok_and(|age| age >= SETTLED) {
+    if !file.file().ok()?.metadata().ok()?.modified().ok()?.elapsed().is_ok_and(|age| age >= SETTLED) {
         return None;
     }
     match FileLock::try_exclusive(file).ok()? {
@@ -145,6 +144,9 @@ fn remove(dir: &Path, lock: &Path) {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
+
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use crate::layout::{LOCK, NEW, PUT};
-use opkeep_fs::{Dir, FileStat, RootedFs, TempFile, cannot_rename_new, unique_name};
+use opkeep_fs::{Dir, FileStat, LockFile, RootedFs, TempFile, cannot_rename_new, unique_name};
 
 /// The content and the state of a file, read with one open, one fstat and one read.
 pub(crate) struct WholeFile {
@@ -108,25 +108,40 @@ fn exists_is_fine(made: io::Result<()>) -> io::Result<()> {
 }
 
 /// The modes of a file that several processes share, without and with a group.
-pub(crate) struct Modes {
+struct Modes {
     own: u32,
     shared: u32,
 }
 
 /// The modes of lock files: a process that can open a lock can hold it.
-pub(crate) const FOR_LOCKS: Modes = Modes { own: 0o600, shared: 0o660 };
+const FOR_LOCKS: Modes = Modes { own: 0o600, shared: 0o660 };
 /// The modes of counters files: a process that may read entries may read the counters.
-pub(crate) const FOR_NUMBERS: Modes = Modes { own: 0o644, shared: 0o664 };
+const FOR_NUMBERS: Modes = Modes { own: 0o644, shared: 0o664 };
 
-/// Opens a file to lock or to change it, and creates it if it is missing.
-pub(crate) fn open_lock(fs: &RootedFs, path: &Path, shared: bool, modes: &Modes) -> io::Result<File> {
+/// Opens a file to lock it, and creates it if it is missing.
+pub(crate) fn open_lock(fs: &RootedFs, path: &Path, shared: bool) -> io::Result<LockFile> {
+    open_or_create(fs, path, shared, &FOR_LOCKS, RootedFs::open_lock)
+}
+
+/// Opens a file of numbers to change it, and creates it if it is missing.
+pub(crate) fn open_numbers(fs: &RootedFs, path: &Path, shared: bool) -> io::Result<File> {
+    open_or_create(fs, path, shared, &FOR_NUMBERS, RootedFs::open_to_change)
+}
+
+fn open_or_create<T>(
+    fs: &RootedFs,
+    path: &Path,
+    shared: bool,
+    modes: &Modes,
+    open: fn(&RootedFs, &Path, Option<u32>) -> io::Result<T>,
+) -> io::Result<T> {
     if !shared {
-        return fs.open_lock(path, Some(modes.own));
+        return open(fs, path, Some(modes.own));
     }
     // The umask may exclude the group, so a new file gets its mode before it gets its name.
     let directory = path.parent().unwrap_or(path);
     loop {
-        match fs.open_lock(path, None) {
+        match open(fs, path, None) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => return other,
         }

@@ -1,14 +1,12 @@
 //! The lock on one key: the lock holder creates the entry, and the waiters wait for it.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::files::FOR_LOCKS;
 use crate::{StoreError, files};
-use opkeep_fs::{Dir, FileId, FileLock, RootedFs, TryLock, is_out_of_files, max_open_files};
+use opkeep_fs::{Dir, FileId, FileLock, LockFile, RootedFs, TryLock, is_out_of_files, max_open_files};
 
 /// The prefix of the reason that a failed holder leaves for the waiters.
 const FAILED: &str = "failed: ";
@@ -79,8 +77,8 @@ pub enum LockOutcome {
     Unsupported,
 }
 
-/// A held lock. It is released when it is dropped and when the process exits. A forked child that drops its copy
-/// releases nothing.
+/// A held lock. It is released when it is dropped and when the process exits, whatever its forked children do. The copy in
+/// a forked child does nothing.
 #[derive(Debug)]
 pub struct KeyLock {
     fs: RootedFs,
@@ -97,10 +95,15 @@ impl KeyLock {
         self.waited
     }
 
+    /// Whether this process took the lock, and not its parent before a fork: the copy in a forked child does nothing.
+    pub fn is_own(&self) -> bool {
+        self.lock.is_own()
+    }
+
     /// Gives the waiters a heartbeat, for a lock holder that does not compile yet. See [`LockWaiter::is_stale`].
     pub fn heartbeat(&self) {
         // If this fails, the waiters compile without the lock: more work, no harm.
-        let _ = self.fs.touch(self.lock.file(), &self.path);
+        let _ = self.lock.file().and_then(|file| self.fs.touch(file, &self.path));
     }
 
     /// Moves the lock to another key: renames its file to `name` in `locks`, the directory of both. `None`, and the lock is
@@ -114,7 +117,7 @@ impl KeyLock {
         let before = self.path.file_name()?;
         let is_own = locks.look(before).is_ok_and(|found| found.state.id == self.id);
         // An existing file stays: another process holds that lock, or died while it held the lock.
-        if !is_own || locks.rename_new(before, locks, name).is_err() {
+        if !is_own || !self.is_own() || locks.rename_new(before, locks, name).is_err() {
             return None;
         }
         self.path.set_file_name(name);
@@ -123,13 +126,13 @@ impl KeyLock {
 
     /// Releases the lock, and passes `reason` to the current waiters. Later callers compile themselves.
     pub fn release_with_failure(self, reason: &str) {
-        if !self.lock.is_own() {
+        if !self.is_own() {
             return;
         }
         let end = reason.floor_char_boundary(MAX_REASON - FAILED.len());
+        let text = format!("{FAILED}{}", &reason[..end]);
         // If this fails, the waiters compile themselves: more work, no harm.
-        let _ =
-            files::overwrite(&self.fs, self.lock.file(), &self.path, &format!("{FAILED}{}", &reason[..end]));
+        let _ = self.lock.file().and_then(|file| files::overwrite(&self.fs, file, &self.path, &text));
     }
 }
 
@@ -137,7 +140,7 @@ impl Drop for KeyLock {
     /// Only the lock holder removes the file, before it releases the lock, so that the next holder finds another file
     /// or none at the path.
     fn drop(&mut self) {
-        if self.lock.is_own() && self.fs.id_at(&self.path) == Some(self.id) {
+        if self.is_own() && self.fs.id_at(&self.path) == Some(self.id) {
             let _ = self.fs.remove(&self.path);
         }
     }
@@ -164,7 +167,7 @@ pub enum TryLockOutcome {
 #[derive(Debug)]
 pub struct LockWaiter {
     fs: RootedFs,
-    file: Option<File>,
+    file: Option<LockFile>,
     /// The permit to keep the file open.
     permit: Option<OpenFilePermit>,
     /// The time since which no file descriptor is available.
@@ -205,9 +208,10 @@ impl LockWaiter {
             move |source| StoreError::Io { action, path, source }
         };
         loop {
-            let opened = match self.file.take() {
+            // A forked child does not have the file that its parent opened.
+            let opened = match self.file.take().filter(LockFile::is_own) {
                 Some(file) => Ok(file),
-                None => files::open_lock(&self.fs, &self.path, self.shared, &FOR_LOCKS),
+                None => files::open_lock(&self.fs, &self.path, self.shared),
             };
             let file = match opened {
                 // Other threads will close files.
@@ -237,18 +241,18 @@ impl LockWaiter {
             };
             // A lock holder removes the file before it releases the lock, so the path may name another file by now,
             // which other processes lock. The locked file then only passes on the reason.
-            let locked = self.fs.stat(lock.file(), &self.path).map_err(trouble("look at the lock"))?;
+            let file = lock.file().map_err(trouble("look at the lock"))?;
+            let locked = self.fs.stat(file, &self.path).map_err(trouble("look at the lock"))?;
             if self.fs.id_at(&self.path) == Some(locked.state.id) {
                 if locked.state.len > 0 {
                     // A lock holder wrote the reason and died before it removed the file. The reason was for that
                     // holder's waiters only.
-                    files::overwrite(&self.fs, lock.file(), &self.path, "")
-                        .map_err(trouble("clear the lock"))?;
+                    files::overwrite(&self.fs, file, &self.path, "").map_err(trouble("clear the lock"))?;
                 }
                 let (Self { fs, began, .. }, id) = (self, locked.state.id);
                 return Ok(TryLockOutcome::Acquired(KeyLock { fs, lock, id, path, waited: began.is_some() }));
             }
-            let left = self.fs.read_start(lock.file(), &self.path, MAX_REASON).unwrap_or_default();
+            let left = self.fs.read_start(file, &self.path, MAX_REASON).unwrap_or_default();
             if self.began.is_some()
                 && let Some(reason) = left.strip_prefix(FAILED.as_bytes())
             {
@@ -271,7 +275,7 @@ impl LockWaiter {
     }
 
     fn time(&self) -> Option<SystemTime> {
-        match &self.file {
+        match self.file.as_ref().and_then(|file| file.file().ok()) {
             Some(file) => self.fs.stat(file, &self.path).ok().map(|stat| stat.modified()),
             None => self.fs.look(&self.path).ok().map(|seen| seen.modified()),
         }
@@ -359,13 +363,14 @@ pub(crate) fn is_held(fs: &RootedFs, path: &Path) -> bool {
 pub(crate) fn remove_if_free(fs: &RootedFs, path: &Path) -> std::io::Result<bool> {
     let file = fs.open_lock(path, None)?;
     let TryLock::Held(lock) = fs.try_lock(file, path)? else { return Ok(false) };
-    let locked = fs.stat(lock.file(), path)?;
+    let file = lock.file()?;
+    let locked = fs.stat(file, path)?;
     if fs.id_at(path) != Some(locked.state.id) {
         return Ok(false);
     }
     if locked.state.len > 0 {
         // The reason of a dead holder must not reach new waiters.
-        fs.set_length(lock.file(), path, 0)?;
+        fs.set_length(file, path, 0)?;
     }
     drop(KeyLock { fs: fs.clone(), lock, id: locked.state.id, path: path.to_owned(), waited: false });
     Ok(true)

@@ -17,15 +17,14 @@
 //! Each user who may read the directory may read the numbers. The lock is a separate file, since a process that can open a
 //! file can lock it and never release it.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use opkeep_fs::{FileLock, RootedFs, TryLock};
+use opkeep_fs::{FileLock, LockFile, RootedFs, TryLock};
 
 use crate::checksum::checksum;
-use crate::files::{self, FOR_LOCKS, FOR_NUMBERS};
+use crate::files;
 use crate::layout::NUMBERS_LOCK;
 
 /// The length of each file.
@@ -150,9 +149,9 @@ impl<const N: usize> NumberFile<N> {
         change: impl FnOnce(Option<Numbers<N>>) -> Option<Numbers<N>>,
     ) -> io::Result<UpdateOutcome<N>> {
         let lock_path = path.with_file_name(NUMBERS_LOCK);
-        let lock = files::open_lock(fs, &lock_path, shared, &FOR_LOCKS)?;
+        let lock = files::open_lock(fs, &lock_path, shared)?;
         let Some(_locked) = lock_soon(fs, lock, &lock_path)? else { return Ok(UpdateOutcome::Busy) };
-        let file = files::open_lock(fs, path, shared, &FOR_NUMBERS)?;
+        let file = files::open_numbers(fs, path, shared)?;
         let before = fs.read_start(&file, path, LIMIT)?;
         let old = self.decode(&before);
         let was_valid = old.is_some();
@@ -204,7 +203,7 @@ impl<const N: usize> NumberFile<N> {
 }
 
 /// Locks the file at `path`. Returns none if another process holds the lock for too long.
-fn lock_soon(fs: &RootedFs, mut file: File, path: &Path) -> io::Result<Option<Lock>> {
+fn lock_soon(fs: &RootedFs, mut file: LockFile, path: &Path) -> io::Result<Option<Lock>> {
     for attempt in 1.. {
         file = match fs.try_lock(file, path)? {
             TryLock::Held(lock) => return Ok(Some(Lock::Held { _lock: lock })),

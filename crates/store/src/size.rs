@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use opkeep_fs::{RootedFs, unix};
+use opkeep_fs::{ForkMark, RootedFs, unix};
 
-use crate::files::{self, FOR_NUMBERS};
+use crate::files;
 use crate::layout;
 use crate::number_file::{LIMIT, NumberFile, UpdateOutcome};
 
@@ -76,15 +76,22 @@ pub(crate) enum Known {
     Busy,
 }
 
-/// The total in the file, and the growth that this process has not added yet.
+/// The total in the file, and the growth that this process has not added yet. A forked child begins with no growth: its
+/// parent adds its own.
 #[derive(Debug)]
 pub(crate) struct SizeFile {
     path: PathBuf,
     shared: bool,
+    growth: Growth,
+    mark: ForkMark,
+    unknown: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Growth {
     bytes: AtomicI64,
     entries: AtomicI64,
     puts: AtomicU64,
-    unknown: AtomicBool,
 }
 
 impl SizeFile {
@@ -92,9 +99,8 @@ impl SizeFile {
         Self {
             path: dir.join(layout::SIZE),
             shared,
-            bytes: AtomicI64::new(0),
-            entries: AtomicI64::new(0),
-            puts: AtomicU64::new(0),
+            growth: Growth::default(),
+            mark: ForkMark::new(),
             unknown: AtomicBool::new(false),
         }
     }
@@ -102,7 +108,7 @@ impl SizeFile {
     /// Reads the total, and the time by the file system's clock, for which the file is touched. If `fresh`, a missing
     /// total counts as zero.
     pub(crate) fn open(&self, fs: &RootedFs, fresh: bool) -> io::Result<(Known, SystemTime)> {
-        let file = files::open_lock(fs, &self.path, self.shared, &FOR_NUMBERS)?;
+        let file = files::open_numbers(fs, &self.path, self.shared)?;
         let now = files::touch(fs, &file, &self.path)?;
         let found = SIZE.decode(&fs.read_start(&file, &self.path, LIMIT)?);
         drop(file);
@@ -119,18 +125,19 @@ impl SizeFile {
     /// due.
     pub(crate) fn put(&self, bytes: u64, before: Option<u64>) -> bool {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        let growth = signed(bytes) - before.map_or(0, signed);
-        let grown = self.bytes.fetch_add(growth, Ordering::Relaxed).saturating_add(growth);
-        self.entries.fetch_add(i64::from(before.is_none()), Ordering::Relaxed);
-        let puts = self.puts.fetch_add(1, Ordering::Relaxed) + 1;
+        let (growth, more) = (self.growth(), signed(bytes) - before.map_or(0, signed));
+        let grown = growth.bytes.fetch_add(more, Ordering::Relaxed).saturating_add(more);
+        growth.entries.fetch_add(i64::from(before.is_none()), Ordering::Relaxed);
+        let puts = growth.puts.fetch_add(1, Ordering::Relaxed) + 1;
         grown >= BYTES || puts >= PUTS || self.unknown.load(Ordering::Relaxed)
     }
 
     /// Adds the growth of this process to the total. If that fails, the growth is kept for the next time.
     pub(crate) fn flush(&self, fs: &RootedFs) -> Known {
+        let growth = self.growth();
         let (bytes, entries) =
-            (self.bytes.swap(0, Ordering::Relaxed), self.entries.swap(0, Ordering::Relaxed));
-        self.puts.store(0, Ordering::Relaxed);
+            (growth.bytes.swap(0, Ordering::Relaxed), growth.entries.swap(0, Ordering::Relaxed));
+        growth.puts.store(0, Ordering::Relaxed);
         // If counting fails, it is not repeated at each put.
         self.unknown.store(false, Ordering::Relaxed);
         let known = self.change(fs, |old| {
@@ -140,15 +147,26 @@ impl SizeFile {
             Some([bytes, entries, not_before, pruned])
         });
         if known == Known::Busy {
-            self.bytes.fetch_add(bytes, Ordering::Relaxed);
-            self.entries.fetch_add(entries, Ordering::Relaxed);
+            growth.bytes.fetch_add(bytes, Ordering::Relaxed);
+            growth.entries.fetch_add(entries, Ordering::Relaxed);
         }
         known
     }
 
     /// Whether there is growth to flush.
     pub(crate) fn is_pending(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) != 0 || self.entries.load(Ordering::Relaxed) != 0
+        let growth = self.growth();
+        growth.bytes.load(Ordering::Relaxed) != 0 || growth.entries.load(Ordering::Relaxed) != 0
+    }
+
+    fn growth(&self) -> &Growth {
+        if self.mark.is_first_in_child() {
+            let Growth { bytes, entries, puts } = &self.growth;
+            bytes.store(0, Ordering::Relaxed);
+            entries.store(0, Ordering::Relaxed);
+            puts.store(0, Ordering::Relaxed);
+        }
+        &self.growth
     }
 
     /// Sets the total to `counted` as of `now`, plus the growth that other processes added since `before`.
@@ -199,15 +217,16 @@ impl SizeFile {
 
     /// Subtracts an entry that was quarantined. Its bytes still count against the limit.
     pub(crate) fn entry_quarantined(&self) {
-        self.entries.fetch_sub(1, Ordering::Relaxed);
+        self.growth().entries.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Returns the total with the growth of this process, if the total is known.
     pub(crate) fn estimate(&self, fs: &RootedFs) -> Option<SizeEstimate> {
         let [bytes, entries, ..] = SIZE.read(fs, &self.path)?;
+        let growth = self.growth();
         Some(SizeEstimate {
-            bytes: bytes.saturating_add_signed(self.bytes.load(Ordering::Relaxed)),
-            entries: entries.saturating_add_signed(self.entries.load(Ordering::Relaxed)),
+            bytes: bytes.saturating_add_signed(growth.bytes.load(Ordering::Relaxed)),
+            entries: entries.saturating_add_signed(growth.entries.load(Ordering::Relaxed)),
         })
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use opkeep_fs::{RootedFs, unix};
+use opkeep_fs::{ForkMark, RootedFs, unix};
 
 use crate::layout;
 use crate::number_file::{NumberFile, UpdateOutcome};
@@ -115,21 +115,23 @@ impl Statistics {
     }
 }
 
-/// The counts of this process that are not written yet.
+/// The counts of this process that are not written yet. A forked child begins with none: its parent writes its own.
 #[derive(Debug)]
 pub(crate) struct Counters {
     path: PathBuf,
     shared: bool,
     counts: [AtomicU64; COUNT],
+    mark: ForkMark,
 }
 
 impl Counters {
     pub(crate) fn new(dir: &Path, shared: bool) -> Self {
-        Self { path: dir.join(layout::STATS), shared, counts: [const { AtomicU64::new(0) }; COUNT] }
+        let counts = [const { AtomicU64::new(0) }; COUNT];
+        Self { path: dir.join(layout::STATS), shared, counts, mark: ForkMark::new() }
     }
 
     pub(crate) fn add(&self, count: Counter, number: u64) {
-        self.counts[count as usize].fetch_add(number, Ordering::Relaxed);
+        self.counts()[count as usize].fetch_add(number, Ordering::Relaxed);
     }
 
     pub(crate) fn add_time(&self, count: Counter, time: Duration) {
@@ -147,7 +149,7 @@ impl Counters {
             Some(std::array::from_fn(|at| old[at].saturating_add(taken[at])))
         });
         if !matches!(written, Ok(UpdateOutcome::Written(_))) {
-            for (count, taken) in self.counts.iter().zip(taken) {
+            for (count, taken) in self.counts().iter().zip(taken) {
                 count.fetch_add(taken, Ordering::Relaxed);
             }
         }
@@ -172,7 +174,7 @@ impl Counters {
     /// Returns the sums of the counts in the file and in this process.
     pub(crate) fn all(&self, fs: &RootedFs) -> Statistics {
         let old = STATS.read(fs, &self.path).unwrap_or_default();
-        let count = |at: usize| self.counts[at].load(Ordering::Relaxed);
+        let count = |at: usize| self.counts()[at].load(Ordering::Relaxed);
         Statistics::of(&std::array::from_fn(|at| old[at].saturating_add(count(at))))
     }
 
@@ -183,7 +185,14 @@ impl Counters {
     }
 
     fn take(&self) -> [u64; COUNT] {
-        std::array::from_fn(|at| self.counts[at].swap(0, Ordering::Relaxed))
+        self.counts().each_ref().map(|count| count.swap(0, Ordering::Relaxed))
+    }
+
+    fn counts(&self) -> &[AtomicU64; COUNT] {
+        if self.mark.is_first_in_child() {
+            self.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        }
+        &self.counts
     }
 }
 

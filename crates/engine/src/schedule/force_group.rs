@@ -53,16 +53,17 @@ impl ForceGroup {
         let (member, began) = match Fs::new().try_lock(&path, 0o600).ok()? {
             // The group is empty.
             TryLock::Held(lock) => {
-                write_time(lock.file(), began)?;
+                write_time(lock.file().ok()?, began)?;
                 // The exclusive lock becomes a shared one, so that other builds can join.
-                lock.file().try_lock_shared().ok()?;
+                lock.share().ok()?;
                 (lock, began)
             }
             TryLock::Busy(file) => {
-                let first = read_time(&file)?;
+                let open = file.file().ok()?;
+                let first = read_time(open)?;
                 let is_open = began.duration_since(first).is_ok_and(|age| age <= OPEN_FOR);
                 if !is_open {
-                    write_time(&file, began)?;
+                    write_time(open, began)?;
                 }
                 let TryLock::Held(lock) = FileLock::try_shared(file).ok()? else { return None };
                 (lock, if is_open { first } else { began })

@@ -12,7 +12,6 @@
 //! The files are in this user's work directory and not in the runtime directory of a session, which services and containers
 //! do not have: the limit is that of a machine, not of a session.
 
-use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -103,7 +102,7 @@ impl JobTokens {
         for at in (0..count).map(|step| (first + step) % count) {
             match self.try_lock(dir, &dir.join(at.to_string())) {
                 Ok(TryLock::Held(lock)) => {
-                    heartbeat(lock.file());
+                    heartbeat(&lock);
                     return Some(JobToken { _lock: Some(lock) });
                 }
                 Ok(TryLock::Busy(_)) => {}
@@ -151,8 +150,8 @@ impl JobTokens {
 pub(crate) type Heartbeat = (u64, i64);
 
 /// Sets the modification time of a lock's file to the current time. Best effort.
-fn heartbeat(file: &File) {
-    let _ = file.set_modified(SystemTime::now());
+fn heartbeat(lock: &FileLock) {
+    let _ = lock.file().and_then(|file| file.set_modified(SystemTime::now()));
 }
 
 /// Returns the last heartbeat of the lock at `path`.
@@ -222,7 +221,7 @@ mod tests {
         let (mut seen, began) = (Vec::new(), Instant::now());
         // Longer than the limit, and each time another process took it.
         while began.elapsed() < Duration::from_millis(300) {
-            held._lock.iter().for_each(|lock| heartbeat(lock.file()));
+            held._lock.iter().for_each(heartbeat);
             tokens.remove_stale(&mut seen, Duration::from_millis(200));
             std::thread::sleep(Duration::from_millis(10));
             assert!(heartbeat_at(&file).is_some());

@@ -40,7 +40,7 @@ pub(crate) fn write_new(dir: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
 /// CANN's kind of lock needs a file that is open for writing. If this user may not write the file, it is opened for
 /// reading.
 pub(crate) fn lock_file(dir: &Dir, name: &str) -> io::Result<Option<(File, bool)>> {
-    let (file, writable) = match dir.open_lock(name, None) {
+    let (file, writable) = match dir.open_to_change(name, None) {
         Ok(file) => (file, true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => match Errno::from_io_error(&error) {

@@ -1,23 +1,23 @@
 //! Locks on open files.
 #![expect(clippy::disallowed_methods, reason = "these tests look at what the calls did")]
 
-use std::fs::{self, File};
+use std::fs;
 
-use opkeep_fs::{FileLock, TryLock, has_no_locks, is_out_of_files, max_open_files};
+use opkeep_fs::{FileLock, Fs, TryLock, has_no_locks, is_out_of_files, max_open_files};
 use rustix::io::Errno;
 
 #[test]
 fn one_writer_or_several_readers() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("lock");
-    let open = || File::options().create(true).truncate(false).write(true).open(&path).unwrap();
+    let open = || Fs::new().open_lock(&path, Some(0o600)).unwrap();
     let TryLock::Held(one) = FileLock::try_shared(open()).unwrap() else { panic!() };
     let TryLock::Held(two) = FileLock::try_shared(open()).unwrap() else { panic!() };
     assert!(matches!(FileLock::try_exclusive(open()).unwrap(), TryLock::Busy(_)));
     drop((one, two));
     let TryLock::Held(writer) = FileLock::try_exclusive(open()).unwrap() else { panic!() };
     assert!(matches!(FileLock::try_shared(open()).unwrap(), TryLock::Busy(_)));
-    assert!(writer.is_own() && writer.is_at(&path) && writer.file().metadata().unwrap().is_file());
+    assert!(writer.is_own() && writer.is_at(&path) && writer.file().unwrap().metadata().unwrap().is_file());
     fs::remove_file(&path).unwrap();
     assert!(!writer.is_at(&path));
     drop(open());

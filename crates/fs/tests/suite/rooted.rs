@@ -42,7 +42,7 @@ fn a_link_below_the_root_leads_nowhere() {
 fn files_are_written_and_read() {
     let (_temp, root, fs) = entered();
     let path = root.join("file");
-    let file = fs.open_lock(&path, Some(0o600)).unwrap();
+    let file = fs.open_to_change(&path, Some(0o600)).unwrap();
     fs.write(&file, &path, b"one ").unwrap();
     fs.write(&file, &path, b"two").unwrap();
     fs.write_start(&file, &path, b"ONE").unwrap();

@@ -29,7 +29,7 @@ fn calls_are_seen_refused_and_cut_short() {
     let watcher = Arc::new(Strict::default());
     let fs = RootedFs::new(Some(watcher.clone()), None);
     let path = temp.path().join("file");
-    let file = fs.open_lock(&path, Some(0o600)).unwrap();
+    let file = fs.open_to_change(&path, Some(0o600)).unwrap();
     assert_eq!(fs.write(&file, &path, b"12345").unwrap_err().kind(), io::ErrorKind::StorageFull);
     assert_eq!(fs::read(&path).unwrap(), b"123");
     fs::write(&path, "12345").unwrap();

@@ -4,9 +4,9 @@ mod evict;
 pub(crate) mod prune;
 
 use std::fs::File;
+use std::io;
 use std::time::{Duration, SystemTime};
 
-use crate::files::FOR_LOCKS;
 use crate::inventory::{FileTotals, InventoryWalk, Kind, TargetUsage};
 use crate::layout::GC_LOCK;
 use crate::size::{Known, SizeEstimate};
@@ -14,7 +14,7 @@ use crate::stats::Counter;
 use crate::{Limits, StoreError, TargetStore, files, lock};
 use evict::{Amount, Eviction};
 use opkeep_fs::idle;
-use opkeep_fs::{FileLock, TryLock};
+use opkeep_fs::{FileLock, LockFile, TryLock};
 use prune::Pruner;
 
 /// The idle time before which an entry is never evicted because of a limit.
@@ -28,14 +28,14 @@ const ROUNDS: usize = 3;
 pub(crate) enum GcLock {
     Held(FileLock),
     /// The file system has no locks.
-    Unsupported(File),
+    Unsupported(LockFile),
 }
 
 impl GcLock {
-    fn file(&self) -> &File {
+    fn file(&self) -> io::Result<&File> {
         match self {
             Self::Held(lock) => lock.file(),
-            Self::Unsupported(file) => file,
+            Self::Unsupported(file) => file.file(),
         }
     }
 }
@@ -176,13 +176,14 @@ impl TargetStore {
         let trouble = |source| StoreError::Io { action: "lock", path: path.clone(), source };
         let fs = self.store().fs();
         let shared = self.store().trust().is_shared();
-        let lock = files::open_lock(fs, &path, shared, &FOR_LOCKS).map_err(trouble)?;
+        let lock = files::open_lock(fs, &path, shared).map_err(trouble)?;
         let lock = match fs.try_lock(lock, &path).map_err(trouble)? {
             TryLock::Held(lock) => GcLock::Held(lock),
             TryLock::Busy(_) => return Ok(None),
             TryLock::Unsupported(file) => GcLock::Unsupported(file),
         };
-        self.tracker().clock.set(files::touch(fs, lock.file(), &path).map_err(trouble)?);
+        let now = lock.file().and_then(|file| files::touch(fs, file, &path)).map_err(trouble)?;
+        self.tracker().clock.set(now);
         Ok(Some((lock, self.tracker().clock.now())))
     }
 
