@@ -39,12 +39,14 @@ pub enum CacheError {
     },
 }
 
-/// The reason why an entry was not written to the local store. The cache has emitted a warning. The caller can use the entry
-/// that it built.
+/// The reason why an entry was not published. The caller can use the entry that it built.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// The store could not write the entry.
+    /// The local store could not write the entry. The cache has emitted a warning.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The ticket belongs to the parent of this process, which still holds it. Nothing was published anywhere.
+    #[error("the ticket belongs to the parent process; a forked child must request the entry itself")]
+    Forked,
 }

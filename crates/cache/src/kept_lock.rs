@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use opkeep_fs::ProcessId;
 use opkeep_store::{KeyLock, OpenFilePermit};
 
 use crate::timer::{Timed, Timer};
@@ -23,7 +24,7 @@ pub(crate) fn kept_locks() -> KeptLocks {
 pub(crate) struct KeptLock {
     state: Mutex<State>,
     /// The process that holds the lock. A forked child does not use its copy: the state may be locked for ever.
-    process: u32,
+    process: ProcessId,
 }
 
 struct State {
@@ -37,7 +38,8 @@ impl KeptLock {
     /// release the lock later.
     pub(crate) fn new(lock: KeyLock, locks: &KeptLocks) -> Option<Arc<Self>> {
         let (lock, resumed) = (Some((lock, OpenFilePermit::take()?)), Instant::now());
-        let kept = Arc::new(Self { state: Mutex::new(State { lock, resumed }), process: std::process::id() });
+        let kept =
+            Arc::new(Self { state: Mutex::new(State { lock, resumed }), process: ProcessId::current() });
         locks.add(resumed + LONGEST_IDLE, &kept).then_some(kept)
     }
 
@@ -54,8 +56,7 @@ impl KeptLock {
     }
 
     fn locked(&self) -> Option<MutexGuard<'_, State>> {
-        let is_own = self.process == std::process::id();
-        is_own.then(|| self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        self.process.is_current().then(|| self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
-use opkeep_fs::CancelToken;
+use opkeep_fs::{CancelToken, ProcessId};
 use opkeep_store::{KeyLock, LockWaiter};
 
 use crate::kept_lock::KeptLock;
@@ -21,6 +21,8 @@ use crate::unshared::UnsharedReason;
 ///
 /// If another host builds the entry, the pending key may hold the key's lock on this host, so that one caller calls
 /// the remote tier for all of them. If it is not resumed for a second, it is [parked](Self::park) automatically.
+///
+/// The copy in a forked child holds no lock; resuming it there is an attempt of its own.
 #[must_use = "it waits for a key, and may hold its lock"]
 pub struct PendingKey {
     pub(crate) target: Arc<Target>,
@@ -28,6 +30,7 @@ pub struct PendingKey {
     began: Instant,
     cancel: Option<CancelToken>,
     state: State,
+    process: ProcessId,
 }
 
 enum State {
@@ -74,8 +77,12 @@ impl PendingKey {
         waiter: LockWaiter,
         miss: Miss,
     ) -> Self {
-        let state = State::Locked(waiter, miss);
-        Self { target: Arc::clone(target), key: *key, began, cancel: None, state }
+        Self::new(target, key, began, State::Locked(waiter, miss))
+    }
+
+    fn new(target: &Arc<Target>, key: &Digest, began: Instant, state: State) -> Self {
+        let process = ProcessId::current();
+        Self { target: Arc::clone(target), key: *key, began, cancel: None, state, process }
     }
 
     /// Creates a pending key that another host has leased. Its lock is kept if the process may have more files open.
@@ -90,7 +97,7 @@ impl PendingKey {
             }
             other => other,
         };
-        Self { target: Arc::clone(target), key: *key, began, cancel: None, state: State::Leased(leased) }
+        Self::new(target, key, began, State::Leased(leased))
     }
 
     pub(crate) fn with_cancel(mut self, cancel: Option<&CancelToken>) -> Self {
@@ -155,7 +162,8 @@ impl PendingKey {
     }
 
     fn cancel_wait(&self, waiter: LockWaiter) {
-        if let Some(store) = &self.target.store {
+        // The parent of a forked child counts its own wait.
+        if let Some(store) = self.target.store.as_ref().filter(|_| self.process.is_current()) {
             store.cancel_wait(waiter);
         }
     }

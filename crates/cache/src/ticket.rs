@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
-use opkeep_fs::CancelToken;
+use opkeep_fs::{CancelToken, ProcessId};
 use opkeep_store::{EntryBuilder, KeyLock, PutOutcome};
 
 use crate::error::PublishError;
@@ -17,7 +17,8 @@ use crate::tiers::Target;
 /// The duty to build the entry under a key, while other callers wait.
 ///
 /// If a ticket is dropped, or its process exits, one of the waiters builds the entry. The ticket belongs to the process that
-/// got it: if a forked child drops its copy, nothing is released.
+/// got it. Whatever a forked child does with its copy, nothing is published, counted or released, and the lock ends with the
+/// parent even if the child runs on.
 #[must_use = "if it is dropped, a waiter builds the entry"]
 pub struct Ticket {
     target: Arc<Target>,
@@ -27,6 +28,7 @@ pub struct Ticket {
     lease: Option<HeldLease>,
     lock: Option<KeyLock>,
     cancel: Option<CancelToken>,
+    process: ProcessId,
 }
 
 /// The places where [`Ticket::publish`] wrote an entry.
@@ -47,7 +49,8 @@ impl Ticket {
         lock: Option<KeyLock>,
         cancel: Option<CancelToken>,
     ) -> Self {
-        Self { target: Arc::clone(target), key: *key, miss, lock, lease: None, cancel }
+        let process = ProcessId::current();
+        Self { target: Arc::clone(target), key: *key, miss, lock, lease: None, cancel, process }
     }
 
     pub(crate) fn with_lease(mut self, lease: HeldLease) -> Self {
@@ -58,6 +61,11 @@ impl Ticket {
     /// Returns the key.
     pub fn key(&self) -> &Digest {
         &self.key
+    }
+
+    /// Whether this process got the ticket, and not its parent before a fork.
+    pub fn is_own(&self) -> bool {
+        self.process.is_current()
     }
 
     /// Returns the reason why the caller got no entry.
@@ -79,7 +87,8 @@ impl Ticket {
 
     /// Counts a build that took `time`, even if its result is not published.
     pub fn count_build(&self, time: Duration) {
-        if let Some(store) = self.target.store.as_ref().filter(|store| store.is_writable()) {
+        let store = self.target.store.as_ref().filter(|store| store.is_writable() && self.is_own());
+        if let Some(store) = store {
             store.count_compile(time);
         }
     }
@@ -88,7 +97,7 @@ impl Ticket {
     /// tier is best effort, and ends when the token of the ticket's [`Query`](crate::Query::cancel) is cancelled.
     ///
     /// # Errors
-    /// The local store could not write the entry.
+    /// The local store could not write the entry, or this process is a forked child of the ticket's.
     pub fn publish(self, members: &EntryBuilder<'_>) -> Result<Published, PublishError> {
         self.publish_within(members, None)
     }
@@ -110,7 +119,10 @@ impl Ticket {
         members: &EntryBuilder<'_>,
         deadline: Option<Instant>,
     ) -> Result<Published, PublishError> {
-        let Self { target, key, miss, lock, lease, cancel } = self;
+        if !self.is_own() {
+            return Err(PublishError::Forked);
+        }
+        let Self { target, key, miss, lock, lease, cancel, process: _ } = self;
         let local = target.put(&key, members, &miss);
         drop(lock);
         let remote = target.put_remote(&key, members, Limits { deadline, cancel: cancel.as_ref() });

@@ -5,6 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use opkeep_fs::ProcessId;
+
 /// An item that is visited.
 pub(crate) trait Timed: Send + Sync + 'static {
     /// The name of the thread.
@@ -21,7 +23,7 @@ pub(crate) struct Timer<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
     /// The process of the thread.
-    process: u32,
+    process: ProcessId,
     /// The timer of a forked child: it does not have its parent's thread, and the parent's state may be locked for ever.
     in_child: OnceLock<Arc<Timer<T>>>,
 }
@@ -37,7 +39,7 @@ impl<T: Timed> Timer<T> {
             round,
             state: Mutex::new(State { items: Vec::new(), has_thread: false }),
             changed: Condvar::new(),
-            process: std::process::id(),
+            process: ProcessId::current(),
             in_child: OnceLock::new(),
         })
     }
@@ -45,7 +47,7 @@ impl<T: Timed> Timer<T> {
     /// Adds a visit to `item` at the time `at`. Returns false if no thread can be started: then the item is not visited.
     pub(crate) fn add(self: &Arc<Self>, at: Instant, item: &Arc<T>) -> bool {
         let mut timer = self;
-        while timer.process != std::process::id() {
+        while !timer.process.is_current() {
             timer = timer.in_child.get_or_init(|| Self::new(self.round));
         }
         let mut state = timer.locked();

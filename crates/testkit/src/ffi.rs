@@ -74,18 +74,49 @@ fn must_be_counting() {
 /// # Panics
 /// If no process can be started.
 pub fn in_forked_child(run: impl FnOnce()) -> bool {
-    // SAFETY: the child goes on with a copy of the only thread, and ends by `_exit` below: it returns to no code of its caller.
+    fork(run, false).wait()
+}
+
+/// A forked child of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct ForkedChild(libc::pid_t);
+
+/// Runs `run` in a forked child of this process. Afterwards the child exits: as a program does, with its exit handlers, if
+/// `runs_exit_handlers`, otherwise at once.
+///
+/// With other threads, `run` may allocate, but must use no lock that one of them may hold.
+///
+/// # Panics
+/// If no process can be started.
+pub fn fork(run: impl FnOnce(), runs_exit_handlers: bool) -> ForkedChild {
+    // SAFETY: the child goes on with a copy of this thread, and exits below: it returns to no code of its caller.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "cannot fork: {}", io::Error::last_os_error());
     if child == 0 {
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_ok();
-        // SAFETY: it ends the process, and runs nothing of it.
-        unsafe { libc::_exit(i32::from(!done)) }
+        let status = i32::from(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
+        // SAFETY: both end the process; the exit handlers are those of one that forked, which may exit like any other.
+        match runs_exit_handlers {
+            true => unsafe { libc::exit(status) },
+            // SAFETY: as above.
+            false => unsafe { libc::_exit(status) },
+        }
     }
-    let mut status = 0;
-    // SAFETY: `status` outlives the call, which writes an integer there.
-    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-    waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    ForkedChild(child)
+}
+
+impl ForkedChild {
+    /// Its process number.
+    pub fn id(self) -> i32 {
+        self.0
+    }
+
+    /// Waits for its end; returns whether it ended without a panic.
+    pub fn wait(self) -> bool {
+        let mut status = 0;
+        // SAFETY: `status` outlives the call, which writes an integer there.
+        let waited = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
+        waited == self.0 && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    }
 }
 
 /// A means by which programs are confined, observed or started, and which a host may lack.

@@ -4,6 +4,8 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use opkeep_fs::ProcessId;
+
 use super::call::{deadline_after, guarded};
 use super::health::CallEnd;
 use super::tier::{LeaseGuard, RemoteConfig, RemoteContext};
@@ -20,7 +22,7 @@ const LONGEST_RELEASE: Duration = Duration::from_secs(1);
 /// A lease that this process holds. It is released when it is dropped, but not if a forked child drops its copy.
 pub(crate) struct HeldLease {
     lease: Arc<HeldGuard>,
-    process: u32,
+    process: ProcessId,
 }
 
 pub(super) struct HeldGuard {
@@ -65,13 +67,13 @@ impl HeldLease {
         let (first, until) = (now + interval(&config), now.checked_add(hold_limit));
         let lease = Arc::new(HeldGuard { guard, config, until, on_failure });
         renewals.add(first, &lease);
-        Self { lease, process: std::process::id() }
+        Self { lease, process: ProcessId::current() }
     }
 }
 
 impl Drop for HeldLease {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        if !self.process.is_current() {
             // The lease belongs to the parent process, whose thread may have it locked.
             mem::forget(Arc::clone(&self.lease));
             return;

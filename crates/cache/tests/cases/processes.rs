@@ -1,4 +1,4 @@
-//! Holders and waiters that are processes, some of them killed, stopped or forked.
+//! Holders and waiters that are processes, some of them killed or stopped.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -12,12 +12,11 @@ use opkeep_cache::{
 };
 use opkeep_fs::CancelToken;
 use opkeep_store::StoreConfig;
-use opkeep_testkit::in_forked_child;
-use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
+use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use crate::common::{
-    Host, build, claim, failed, hit, key, open, pending, publish, resume, settle, take, text, until,
+    Host, build, claim, failed, hit, key, open, pending, publish, settle, take, text, until,
 };
 
 /// The first argument of this program when it is run as another process.
@@ -53,8 +52,11 @@ pub(crate) fn other_process(arguments: &[String]) {
             }
             other => assert_eq!(hit(other), (1, Source::Waited)),
         },
-        // Forks in a process with one thread.
-        "fork" => fork(&cache, file),
+        "fork" => crate::forks::fork_with_a_ticket(&cache, file),
+        "fork-and-open" => crate::forks::fork_and_open(&cache, Path::new(root), file),
+        "fork-and-hold" => crate::forks::fork_and_hold(&cache, file),
+        "fork-and-wait" => crate::forks::fork_and_wait(&cache, file),
+        "fork-during-locks" => crate::forks::fork_during_locks(Path::new(root), file),
         "pending" => hold_pending(Path::new(root)),
         "crowd" => crowd(&cache, file),
         "soak" => crate::soak::work(&cache, file),
@@ -63,7 +65,7 @@ pub(crate) fn other_process(arguments: &[String]) {
 }
 
 /// The cache with its store at `root`.
-fn at(root: &Path) -> TargetCache {
+pub(crate) fn at(root: &Path) -> TargetCache {
     open(CacheConfig::new(StoreConfig::new(root)))
 }
 
@@ -86,7 +88,7 @@ pub(crate) fn spawn(role: &str, host: &Host, file: &Path) -> Child {
 pub(crate) struct Children(pub(crate) Vec<Child>);
 
 impl Children {
-    fn wait(&mut self) {
+    pub(crate) fn wait(&mut self) {
         for child in &mut self.0 {
             assert!(child.wait().unwrap().success());
         }
@@ -167,52 +169,6 @@ pub(crate) fn a_stopped_holder() {
     holder.0[0].wait().unwrap();
     let sigmoid = build(claim(&cache, "sigmoid"));
     publish(sigmoid, 2);
-}
-
-pub(crate) fn a_forked_child() {
-    let host = Host::new();
-    let file = host.dir.path().join("done");
-    let mut child = Children(vec![spawn("fork", &host, &file)]);
-    child.wait();
-    assert!(file.exists());
-}
-
-/// In a process with one thread, and in one with a second thread that sleeps. Its forked children drop, abandon and publish
-/// their copies of the ticket.
-fn fork(cache: &TargetCache, file: &Path) {
-    let other = cache.clone();
-    let ends: [fn(opkeep_cache::Ticket); 2] =
-        [drop, |ticket| ticket.abandon(Failure::new("not its to give up"))];
-    for end in ends {
-        let mut ticket = Some(build(claim(cache, "relu")));
-        assert!(in_forked_child(|| end(ticket.take().unwrap())));
-        // The parent's ticket is unchanged.
-        let waiter = pending(claim(&other, "relu"));
-        let waiter = pending(resume(&other, waiter));
-        drop(ticket);
-        drop(build(settle(&other, Claim::Pending(waiter))));
-    }
-    // A thread of the child renews the leases that the child takes.
-    let remote = FakeRemote::new();
-    let mut settings = RemoteConfig::new(Arc::new(remote.clone()));
-    settings.lease_ttl = Duration::from_secs(6);
-    let shared = Host::new().with_remote(&settings);
-    let held = build(claim(&shared, "tanh"));
-    assert!(in_forked_child(|| {
-        let _own = build(claim(&shared, "sigmoid"));
-        until("a renewal", || remote.count(RemoteCall::Renew) > 0);
-    }));
-    drop(held);
-    // An entry that a child publishes is like any other.
-    let mut ticket = Some(build(claim(cache, "relu")));
-    assert!(in_forked_child(|| publish_in_child(ticket.take().unwrap())));
-    assert_eq!(hit(claim(cache, "relu")), (1, Source::Local));
-    drop(ticket);
-    fs::write(file, "").unwrap();
-}
-
-fn publish_in_child(ticket: opkeep_cache::Ticket) {
-    publish(ticket, 1);
 }
 
 pub(crate) fn a_cold_crowd() {
