@@ -1,0 +1,182 @@
+//! Caches, their targets and their warnings.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+use std::sync::Arc;
+
+use opkeep_embed::{CacheMode, FileCache, FileCacheConfig, StoreConfig, TargetFiles};
+
+use crate::code::{Code, Mode, WarningKind};
+use crate::error::Error;
+use crate::ffi::pointers::{self, Growing};
+use crate::ffi::types::{Cache, Target};
+use crate::guard;
+use crate::handles::{self, Object};
+use crate::warnings::Warning;
+
+impl Object for FileCache {
+    const KIND: &'static str = "cache";
+}
+
+impl Object for TargetFiles {
+    const KIND: &'static str = "target";
+}
+
+/// The settings of a cache. Set it to zero, then set `size` and the fields that you need.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CacheOptions {
+    /// `sizeof(opkeep_options)`.
+    pub size: usize,
+    /// The directory of the store. It is created if it is missing. Required, unless `mode` is `OPKEEP_MODE_DISABLE`.
+    pub directory: *const c_char,
+    /// The name of the framework, which is part of each key. Required.
+    pub framework: *const c_char,
+    /// The size in MB above which old entries are evicted. If 0, the store's own limit holds, if it has one.
+    pub max_megabytes: u64,
+    /// An `opkeep_mode`; 0 is `OPKEEP_MODE_ENABLE`.
+    pub mode: u32,
+}
+
+// SAFETY: the struct is `repr(C)`, `size` is first, and the fields are numbers and pointers.
+unsafe impl Growing for CacheOptions {}
+
+/// A warning: a problem that failed no call, such as a store that cannot be written.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CacheWarning {
+    /// The text, which exists until the next call of `opkeep_next_warning` in this thread, or the thread's end.
+    pub text: *const c_char,
+    /// The number of earlier warnings that were dropped, because nobody fetched them: 64 are kept.
+    pub dropped: u64,
+    /// The subject.
+    pub kind: WarningKind,
+}
+
+thread_local! {
+    /// The text of the warning that the thread fetched last.
+    static FETCHED: RefCell<CString> = RefCell::default();
+}
+
+/// Opens a cache. A store that cannot be used is a warning, not an error, unless the mode requires it: then every caller
+/// makes its files.
+///
+/// On success, `cache` is a handle that the caller closes with `opkeep_close`; otherwise its `id` is 0. A forked child may
+/// use the handle: the store is opened again there.
+///
+/// Errors: `ARGUMENT`, `NAME` (the framework), `STORE` (the mode requires it).
+///
+/// # Safety
+/// The rules for pointers of [this module](crate::ffi).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn opkeep_open(options: *const CacheOptions, cache: *mut Cache) -> Code {
+    guard::code(|| {
+        // SAFETY: the rules for pointers.
+        let mut cache = unsafe { pointers::output(cache, Cache { id: 0 }, "cache") }?;
+        // SAFETY: the rules for pointers.
+        let config = unsafe { config(options) }?;
+        let id = handles::insert_with_warnings(|id| {
+            let on_warning = Arc::new(move |kind, text: &str| handles::warn(id, Warning::new(kind, text)));
+            Ok(FileCache::open(config.with_on_warning(on_warning))?)
+        })?;
+        cache.set(Cache { id });
+        Ok(())
+    })
+}
+
+/// # Safety
+/// The rules for pointers of [this module](crate::ffi).
+unsafe fn config(options: *const CacheOptions) -> Result<FileCacheConfig, Error> {
+    // SAFETY: the rules for pointers.
+    let options = unsafe { pointers::growing(options, "options") }?;
+    let mode = mode(options.mode)?;
+    // SAFETY: the rules for pointers.
+    let framework = unsafe { pointers::text(options.framework, "name of the framework") }?;
+    if mode == CacheMode::Disable && options.directory.is_null() {
+        return Ok(FileCacheConfig::new(StoreConfig::new(""), framework).with_mode(mode));
+    }
+    // SAFETY: the rules for pointers.
+    let directory = unsafe { pointers::path(options.directory, "directory of the store") }?;
+    let mut store = StoreConfig::new(directory);
+    if options.max_megabytes > 0 {
+        store.limits = store.limits.with_size(options.max_megabytes);
+    }
+    Ok(FileCacheConfig::new(store, framework).with_mode(mode))
+}
+
+fn mode(mode: u32) -> Result<CacheMode, Error> {
+    let modes = [
+        (Mode::Enable, CacheMode::Enable),
+        (Mode::Force, CacheMode::Force),
+        (Mode::Disable, CacheMode::Disable),
+        (Mode::ReadOnly, CacheMode::ReadOnly),
+        (Mode::Require, CacheMode::Require),
+    ];
+    let known = modes.into_iter().find(|(known, _)| *known as u32 == mode);
+    known.map(|(_, mode)| mode).ok_or_else(|| Error::argument(format!("{mode} is no mode: expected 0 to 4")))
+}
+
+/// Closes a cache, which writes its counts of hits and misses when the last target and ticket of it are released, too. These
+/// and the hits stay valid. A handle whose `id` is 0 is ignored.
+///
+/// In a forked child, the handle of the parent is released, and nothing else happens.
+///
+/// Errors: `HANDLE`.
+#[unsafe(no_mangle)]
+pub extern "C" fn opkeep_close(cache: Cache) -> Code {
+    guard::code(|| handles::release::<FileCache>(cache.id))
+}
+
+/// Fetches the oldest warning of a cache, which is then removed from its list.
+///
+/// Errors: `NOT_FOUND` (there is none), `HANDLE`, `ARGUMENT`.
+///
+/// # Safety
+/// The rules for pointers of [this module](crate::ffi).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn opkeep_next_warning(cache: Cache, warning: *mut CacheWarning) -> Code {
+    guard::code(|| {
+        let none = CacheWarning { text: c"".as_ptr(), dropped: 0, kind: WarningKind::Other };
+        // SAFETY: the rules for pointers.
+        let mut output = unsafe { pointers::output(warning, none, "warning") }?;
+        handles::get::<FileCache>(cache.id)?;
+        let (Warning { kind, text }, dropped) = handles::next_warning(cache.id)
+            .ok_or_else(|| Error::new(Code::NotFound, "there is no further warning"))?;
+        let text = FETCHED.with(|fetched| {
+            *fetched.borrow_mut() = text;
+            fetched.borrow().as_ptr()
+        });
+        output.set(CacheWarning { text, dropped, kind });
+        Ok(())
+    })
+}
+
+/// Opens the files for one target, such as `cuda-sm_90`: the name of a directory of the store, and part of each key.
+///
+/// On success, `target` is a handle that the caller closes with `opkeep_target_close`; otherwise its `id` is 0. It stays
+/// valid when the cache is closed. A forked child may use it.
+///
+/// Errors: `HANDLE`, `ARGUMENT`, `NAME`, `STORE`.
+///
+/// # Safety
+/// The rules for pointers of [this module](crate::ffi).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn opkeep_target_open(cache: Cache, name: *const c_char, target: *mut Target) -> Code {
+    guard::code(|| {
+        // SAFETY: the rules for pointers.
+        let mut target = unsafe { pointers::output(target, Target { id: 0 }, "target") }?;
+        let cache = handles::get::<FileCache>(cache.id)?;
+        // SAFETY: the rules for pointers.
+        let name = unsafe { pointers::text(name, "name of the target") }?;
+        target.set(Target { id: handles::insert(cache.target(name)?) });
+        Ok(())
+    })
+}
+
+/// Closes a target. Its hits and tickets stay valid. A handle whose `id` is 0 is ignored.
+///
+/// Errors: `HANDLE`.
+#[unsafe(no_mangle)]
+pub extern "C" fn opkeep_target_close(target: Target) -> Code {
+    guard::code(|| handles::release::<TargetFiles>(target.id))
+}

@@ -1,0 +1,196 @@
+//! Pointers from C, checked as far as they can be.
+
+use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::{ptr, slice};
+
+use crate::error::Error;
+
+/// The largest `size` that is taken for the size of a struct of a later version, and not for memory that was not set.
+const MAX_STRUCT: usize = 4096;
+
+/// A struct that later versions extend at its end. Its first field is its size in the version of the caller; the fields
+/// after that are taken as zero.
+///
+/// # Safety
+/// The type is `repr(C)`, its first field is a `usize`, all its values may have any bits, and zero is the default of each.
+pub(super) unsafe trait Growing: Copy {
+    /// The size in the first version of the interface.
+    const FIRST_SIZE: usize = size_of::<Self>();
+}
+
+/// Reads a struct that may be of an earlier or later version.
+///
+/// # Safety
+/// `pointer` is null, or points to as many bytes as the `usize` there states, and to that number.
+pub(super) unsafe fn growing<T: Growing>(pointer: *const T, what: &str) -> Result<T, Error> {
+    // SAFETY: as this function's.
+    let size = unsafe { size_of_growing(pointer, what) }?;
+    let known = size.min(size_of::<T>());
+    let bytes = pointer.cast::<u8>();
+    // SAFETY: `size` bytes can be read.
+    let later = unsafe { slice::from_raw_parts(bytes.add(known), size - known) };
+    if later.iter().any(|byte| *byte != 0) {
+        return Err(Error::argument(format!(
+            "the {what} set fields that this version of the library does not have"
+        )));
+    }
+    let mut value = MaybeUninit::<T>::zeroed();
+    // SAFETY: `known` bytes can be read, and are at most the size of the value, which is on the stack of this function.
+    unsafe { ptr::copy_nonoverlapping(bytes, value.as_mut_ptr().cast::<u8>(), known) };
+    // SAFETY: all bytes are set, and any bits are a value.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// Writes a struct to a caller whose version may be earlier or later.
+///
+/// # Safety
+/// As [`growing`]; the bytes may be written.
+pub(super) unsafe fn write_growing<T: Growing>(pointer: *mut T, value: T, what: &str) -> Result<(), Error> {
+    // SAFETY: as this function's.
+    let size = unsafe { size_of_growing(pointer, what) }?;
+    // SAFETY: as many bytes as both have; they do not overlap, and the first field, which the caller set, is left out.
+    unsafe {
+        let (from, to) = (ptr::from_ref(&value).cast::<u8>(), pointer.cast::<u8>());
+        let first = size_of::<usize>();
+        ptr::copy_nonoverlapping(from.add(first), to.add(first), size.min(size_of::<T>()) - first);
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `pointer` is null or points to a `usize`, aligned or not.
+unsafe fn size_of_growing<T: Growing>(pointer: *const T, what: &str) -> Result<usize, Error> {
+    if pointer.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: the pointer is not null.
+    let size = unsafe { pointer.cast::<usize>().read_unaligned() };
+    if (T::FIRST_SIZE..=MAX_STRUCT).contains(&size) {
+        return Ok(size);
+    }
+    let (first, own) = (T::FIRST_SIZE, size_of::<T>());
+    Err(Error::argument(format!(
+        "the field `size` of the {what} is {size}, expected {own}, or another version's, of {first} to {MAX_STRUCT}"
+    )))
+}
+
+/// Reads a required text.
+///
+/// # Safety
+/// `pointer` is null or points to a text that ends with a byte 0, and that exists during `'a`.
+pub(super) unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Error> {
+    // SAFETY: as this function's.
+    unsafe { optional_text(pointer, what) }?.ok_or_else(|| null(what))
+}
+
+/// Reads a text that may be missing.
+///
+/// # Safety
+/// As [`text`].
+pub(super) unsafe fn optional_text<'a>(pointer: *const c_char, what: &str) -> Result<Option<&'a str>, Error> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the pointer is not null.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    let text = text.to_str().map_err(|_| Error::argument(format!("the {what} is not UTF-8: {text:?}")))?;
+    Ok(Some(text))
+}
+
+/// Reads a required path, of any bytes.
+///
+/// # Safety
+/// As [`text`].
+pub(super) unsafe fn path<'a>(pointer: *const c_char, what: &str) -> Result<&'a Path, Error> {
+    if pointer.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: the pointer is not null.
+    let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
+    match bytes {
+        [] => Err(Error::argument(format!("the {what} is empty"))),
+        _ => Ok(Path::new(OsStr::from_bytes(bytes))),
+    }
+}
+
+/// Reads bytes.
+///
+/// # Safety
+/// `pointer` is null or points to `size` bytes that exist during `'a` and are not changed.
+pub(super) unsafe fn bytes<'a>(pointer: *const c_void, size: usize, what: &str) -> Result<&'a [u8], Error> {
+    // SAFETY: as this function's.
+    unsafe { array(pointer.cast::<u8>(), size, what) }
+}
+
+/// Reads an array.
+///
+/// # Safety
+/// `pointer` is null or points to `count` values that exist during `'a` and are not changed. Any bits are a value of `T`.
+pub(super) unsafe fn array<'a, T: Copy>(
+    pointer: *const T,
+    count: usize,
+    what: &str,
+) -> Result<&'a [T], Error> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if pointer.is_null() {
+        return Err(null(what));
+    }
+    let is_possible = count.checked_mul(size_of::<T>()).is_some_and(|size| isize::try_from(size).is_ok());
+    if !is_possible || !pointer.is_aligned() {
+        return Err(Error::argument(format!("the pointer or the size of the {what} is not valid")));
+    }
+    // SAFETY: the pointer is aligned, not null, and points to `count` values, whose size fits.
+    Ok(unsafe { slice::from_raw_parts(pointer, count) })
+}
+
+/// A place for a result.
+pub(super) struct Output<'a, T>(&'a mut MaybeUninit<T>);
+
+impl<T: Copy> Output<'_, T> {
+    pub(super) fn set(&mut self, value: T) {
+        self.0.write(value);
+    }
+}
+
+/// Checks a place for a result, and sets it to `initial`, which it keeps if the call fails.
+///
+/// # Safety
+/// `pointer` is null, or may be written during `'a`.
+pub(super) unsafe fn output<'a, T: Copy>(
+    pointer: *mut T,
+    initial: T,
+    what: &str,
+) -> Result<Output<'a, T>, Error> {
+    // SAFETY: as this function's.
+    unsafe { optional_output(pointer, initial, what) }?.ok_or_else(|| null(what))
+}
+
+/// Checks a place for a result that the caller may not want.
+///
+/// # Safety
+/// As [`output`].
+pub(super) unsafe fn optional_output<'a, T: Copy>(
+    pointer: *mut T,
+    initial: T,
+    what: &str,
+) -> Result<Option<Output<'a, T>>, Error> {
+    if !pointer.is_aligned() {
+        return Err(Error::argument(format!("the pointer to the {what} is not aligned")));
+    }
+    // SAFETY: the pointer is aligned; if it is not null, the place may be written, and a place that was never written is a
+    // `MaybeUninit`.
+    let place = unsafe { pointer.cast::<MaybeUninit<T>>().as_mut() };
+    Ok(place.map(|place| {
+        place.write(initial);
+        Output(place)
+    }))
+}
+
+fn null(what: &str) -> Error {
+    Error::argument(format!("the {what} is a null pointer"))
+}

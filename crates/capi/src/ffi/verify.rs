@@ -1,0 +1,136 @@
+//! The validation of a kernel in memory.
+
+use std::ffi::{c_char, c_void};
+
+use crate::code::{Code, Severity};
+use crate::error::Error;
+use crate::ffi::pointers::{self, Growing};
+use crate::ffi::types::Report;
+use crate::{guard, handles, report};
+
+/// A kernel in memory: an object, and the metadata that belongs to it. Set it to zero, then set `size` and the fields that
+/// you need.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// `sizeof(opkeep_pair)`.
+    pub size: usize,
+    /// The name of the target, such as `cpu-x86_64` or `Ascend910B1`. Required, unless there are rules.
+    pub target: *const c_char,
+    /// The rules, as JSON; or null for those of the target, if it is a built-in one.
+    pub rules: *const c_char,
+    /// The bytes of the object.
+    pub object: *const c_void,
+    /// Their number.
+    pub object_size: usize,
+    /// The bytes of the metadata; or null.
+    pub metadata: *const c_void,
+    /// Their number.
+    pub metadata_size: usize,
+}
+
+// SAFETY: the struct is `repr(C)`, `size` is first, and the fields are numbers and pointers.
+unsafe impl Growing for Pair {}
+
+/// A finding of a validation. The texts exist until the report is released.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Finding {
+    /// The stable code, such as `OPV020`.
+    pub code: *const c_char,
+    /// The code, the problem, and a remedy.
+    pub text: *const c_char,
+    /// The severity. Only errors make a kernel invalid.
+    pub severity: Severity,
+}
+
+/// Validates a kernel in memory. The result is a report, also if the kernel is not valid; the caller releases it with
+/// `opkeep_report_release`.
+///
+/// Errors: `RULES` (they cannot be read, or the target is no built-in one), `ARGUMENT`.
+///
+/// # Safety
+/// The rules for pointers of [this module](crate::ffi).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn opkeep_verify(pair: *const Pair, report: *mut Report) -> Code {
+    guard::code(|| {
+        // SAFETY: the rules for pointers.
+        let mut output = unsafe { pointers::output(report, Report { id: 0 }, "report") }?;
+        // SAFETY: the rules for pointers.
+        let pair = unsafe { pointers::growing(pair, "pair") }?;
+        // SAFETY: the rules for pointers.
+        let rules = unsafe { pointers::optional_text(pair.rules, "rules") }?;
+        let target = match rules {
+            // The rules name their target.
+            Some(_) => "",
+            // SAFETY: the rules for pointers.
+            None => unsafe { pointers::text(pair.target, "name of the target") }?,
+        };
+        let rules = report::rules(target, rules)?;
+        // SAFETY: the rules for pointers.
+        let object = unsafe { pointers::bytes(pair.object, pair.object_size, "object") }?;
+        // SAFETY: the rules for pointers.
+        let metadata = unsafe { pointers::bytes(pair.metadata, pair.metadata_size, "metadata") }?;
+        output.set(Report { id: handles::insert(report::Report::of(object, metadata, &rules)) });
+        Ok(())
+    })
+}
+
+/// The number of findings, and of those that are errors: a kernel without errors is valid. Either pointer may be null.
+///
+/// Errors: `HANDLE`, `ARGUMENT`.
+///
+/// # Safety
+/// The rules for pointers of [this module](crate::ffi).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn opkeep_report_counts(
+    report: Report,
+    findings: *mut usize,
+    errors: *mut usize,
+) -> Code {
+    guard::code(|| {
+        // SAFETY: the rules for pointers.
+        let findings = unsafe { pointers::optional_output(findings, 0, "number of findings") }?;
+        // SAFETY: the rules for pointers.
+        let errors = unsafe { pointers::optional_output(errors, 0, "number of errors") }?;
+        let report = handles::get::<report::Report>(report.id)?;
+        if let Some(mut findings) = findings {
+            findings.set(report.findings.len());
+        }
+        if let Some(mut errors) = errors {
+            errors.set(report.errors);
+        }
+        Ok(())
+    })
+}
+
+/// The finding number `index`; the most severe ones are first.
+///
+/// Errors: `NOT_FOUND`, `HANDLE`, `ARGUMENT`.
+///
+/// # Safety
+/// The rules for pointers of [this module](crate::ffi).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn opkeep_report_finding(report: Report, index: usize, finding: *mut Finding) -> Code {
+    guard::code(|| {
+        let none = Finding { code: c"".as_ptr(), text: c"".as_ptr(), severity: Severity::Note };
+        // SAFETY: the rules for pointers.
+        let mut output = unsafe { pointers::output(finding, none, "finding") }?;
+        let report = handles::get::<report::Report>(report.id)?;
+        let found = report
+            .findings
+            .get(index)
+            .ok_or_else(|| Error::new(Code::NotFound, format!("the report has no finding {index}")))?;
+        let report::ReportFinding { severity, code, text } = found;
+        output.set(Finding { code: code.as_ptr(), text: text.as_ptr(), severity: *severity });
+        Ok(())
+    })
+}
+
+/// Releases a report: its texts are no longer valid. A handle whose `id` is 0 is ignored.
+///
+/// Errors: `HANDLE`.
+#[unsafe(no_mangle)]
+pub extern "C" fn opkeep_report_release(report: Report) -> Code {
+    guard::code(|| handles::release::<report::Report>(report.id))
+}

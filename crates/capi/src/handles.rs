@@ -1,0 +1,183 @@
+//! The objects behind the handles.
+//!
+//! A handle is a number that is never used again. The table is locked for the look-up only, and around each fork of the
+//! process, so that a forked child finds it unlocked and complete.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+
+use crate::code::Code;
+use crate::error::Error;
+use crate::ffi::fork;
+use crate::warnings::{Warning, Warnings};
+
+/// An object with a handle.
+pub(crate) trait Object: Any + Send + Sync {
+    /// The kind of the object, for messages.
+    const KIND: &'static str;
+}
+
+struct Table {
+    last_id: u64,
+    objects: BTreeMap<u64, Slot>,
+    /// The warnings of each cache. They are here, and not in the caches, because this lock is the one that forks respect.
+    warnings: BTreeMap<u64, Warnings>,
+}
+
+struct Slot {
+    object: Arc<dyn Any + Send + Sync>,
+    /// The process that created the object.
+    process: u32,
+}
+
+static TABLE: Mutex<Table> =
+    Mutex::new(Table { last_id: 0, objects: BTreeMap::new(), warnings: BTreeMap::new() });
+
+thread_local! {
+    /// The locked table, while this thread forks the process.
+    static FORKING: RefCell<Option<MutexGuard<'static, Table>>> = const { RefCell::new(None) };
+}
+
+fn table() -> MutexGuard<'static, Table> {
+    static FORKS: Once = Once::new();
+    FORKS.call_once(|| fork::install(before_fork, after_fork));
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+extern "C" fn before_fork() {
+    let _ = FORKING.try_with(|guard| *guard.borrow_mut() = Some(table()));
+}
+
+/// In the parent and in the child.
+extern "C" fn after_fork() {
+    let _ = FORKING.try_with(|guard| drop(guard.borrow_mut().take()));
+}
+
+impl Table {
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    fn insert<T: Object>(&mut self, id: u64, object: T) {
+        self.objects.insert(id, Slot { object: Arc::new(object), process: std::process::id() });
+    }
+}
+
+/// Creates a handle for `object`.
+pub(crate) fn insert<T: Object>(object: T) -> u64 {
+    let mut table = table();
+    let id = table.next_id();
+    table.insert(id, object);
+    id
+}
+
+/// Creates a handle for an object that `open` creates, and that emits warnings for that handle.
+pub(crate) fn insert_with_warnings<T: Object>(
+    open: impl FnOnce(u64) -> Result<T, Error>,
+) -> Result<u64, Error> {
+    let id = {
+        let mut table = table();
+        let id = table.next_id();
+        table.warnings.insert(id, Warnings::default());
+        id
+    };
+    let opened = open(id);
+    let mut table = table();
+    match opened {
+        Ok(object) => {
+            table.insert(id, object);
+            Ok(id)
+        }
+        Err(error) => {
+            table.warnings.remove(&id);
+            Err(error)
+        }
+    }
+}
+
+/// The object behind a handle. It lives on while it is used, even if another thread releases the handle meanwhile.
+pub(crate) fn get<T: Object>(id: u64) -> Result<Arc<T>, Error> {
+    let object = table().objects.get(&id).map(|slot| Arc::clone(&slot.object));
+    object.and_then(|object| object.downcast().ok()).ok_or_else(|| unknown::<T>(id))
+}
+
+/// Releases a handle. The unset handle, 0, has nothing to release.
+pub(crate) fn release<T: Object>(id: u64) -> Result<(), Error> {
+    if id == 0 {
+        return Ok(());
+    }
+    let slot = {
+        let mut table = table();
+        match table.objects.get(&id) {
+            Some(slot) if slot.object.is::<T>() => {}
+            _ => return Err(unknown::<T>(id)),
+        }
+        table.warnings.remove(&id);
+        table.objects.remove(&id)
+    };
+    // In a forked child, the locks in an object of the parent may be held for ever by threads that do not exist there, and
+    // its counts are the parent's to write.
+    if let Some(Slot { object, process }) = slot
+        && process != std::process::id()
+    {
+        mem::forget(object);
+    }
+    Ok(())
+}
+
+fn unknown<T: Object>(id: u64) -> Error {
+    let kind = T::KIND;
+    Error::new(
+        Code::Handle,
+        match id {
+            0 => format!("the handle of a {kind} is unset"),
+            _ => format!("the handle {id} is no handle of a {kind}, or was released before"),
+        },
+    )
+}
+
+/// Keeps a warning of the cache with this handle.
+pub(crate) fn warn(id: u64, warning: Warning) {
+    if let Some(warnings) = table().warnings.get_mut(&id) {
+        warnings.push(warning);
+    }
+}
+
+/// Takes the oldest warning of the cache with this handle, and the number of those that were dropped before it.
+pub(crate) fn next_warning(id: u64) -> Option<(Warning, u64)> {
+    table().warnings.get_mut(&id)?.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct One;
+    impl Object for One {
+        const KIND: &'static str = "one";
+    }
+    struct Two;
+    impl Object for Two {
+        const KIND: &'static str = "two";
+    }
+
+    #[test]
+    fn a_released_handle_is_an_error_for_ever() {
+        let one = insert(One);
+        assert!(get::<One>(one).is_ok());
+        assert!(get::<Two>(one).is_err() && release::<Two>(one).is_err());
+        let in_use = get::<One>(one).unwrap();
+        release::<One>(one).unwrap();
+        assert_eq!(Arc::strong_count(&in_use), 1);
+        assert_ne!(insert(One), one);
+        for id in [one, 0, u64::MAX] {
+            assert_eq!(get::<One>(id).err().unwrap().code, Code::Handle);
+        }
+        assert!(release::<One>(one).is_err());
+        assert!(release::<One>(0).is_ok());
+    }
+}

@@ -1,0 +1,63 @@
+//! The validation of a kernel in memory.
+
+use std::ffi::CString;
+
+use opkeep_artifact::{Artifact, Expectations};
+use opkeep_cann_meta::targets;
+use opkeep_validator::{Finding, Validator};
+
+use crate::code::{Code, Severity};
+use crate::error::Error;
+use crate::handles::Object;
+use crate::last_error::c_text;
+
+/// The findings of a validation.
+pub(crate) struct Report {
+    pub(crate) findings: Vec<ReportFinding>,
+    pub(crate) errors: usize,
+}
+
+/// A finding, with the texts that C needs.
+pub(crate) struct ReportFinding {
+    pub(crate) severity: Severity,
+    pub(crate) code: CString,
+    pub(crate) text: CString,
+}
+
+impl Object for Report {
+    const KIND: &'static str = "report";
+}
+
+/// The rules in `text`, or those of the built-in target.
+pub(crate) fn rules(target: &str, text: Option<&str>) -> Result<Expectations, Error> {
+    match text {
+        Some(text) => Ok(Expectations::decode(text.as_bytes())?),
+        None => targets::named(target).ok_or_else(|| {
+            Error::new(
+                Code::Rules,
+                format!("there are no built-in rules for the target `{target}`: state rules"),
+            )
+        }),
+    }
+}
+
+impl Report {
+    /// Validates an object and its metadata.
+    pub(crate) fn of(object: &[u8], metadata: &[u8], rules: &Expectations) -> Self {
+        let artifact = Artifact { metadata: metadata.to_vec(), object: object.to_vec(), extra: Vec::new() };
+        let report = Validator::builtin().validate(&artifact, rules);
+        let errors = report.errors().count();
+        Self { findings: report.findings.iter().map(ReportFinding::new).collect(), errors }
+    }
+}
+
+impl ReportFinding {
+    fn new(finding: &Finding) -> Self {
+        let severity = match finding.severity() {
+            opkeep_artifact::Severity::Note => Severity::Note,
+            opkeep_artifact::Severity::Warning => Severity::Warning,
+            opkeep_artifact::Severity::Error => Severity::Error,
+        };
+        Self { severity, code: c_text(finding.code().to_string()), text: c_text(finding.to_string()) }
+    }
+}
