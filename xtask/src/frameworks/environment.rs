@@ -61,8 +61,13 @@ impl Environment {
             Skip::Skipped(format!("pip finds no Triton of 3.2 to 3.9 for this Python, only {versions:?}"))
         })?;
         environment.wheel(quick)?;
-        for version in range {
-            environment.beside("triton", &version)?;
+        for version in &range {
+            environment.beside("triton", version)?;
+        }
+        if let Some(newest) = environment.frameworks.first() {
+            let (name, version, packages) =
+                ("triton-hip".to_owned(), newest.version.clone(), newest.packages.clone());
+            environment.frameworks.push(Installed { name, version, packages });
         }
         if python < PYTHON_AFTER_ASCEND {
             environment.install("pybind11", &["pybind11"])?;

@@ -80,9 +80,16 @@ def result(setting: Setting, column: str, kernel: int, group: str, item: str, st
 
 def swap(directory: Path, other: Path) -> None:
     """Put the object of another kernel of the same name in place of the kernel's own."""
-    for name in ("add.cubin", "add.npubin"):
+    for name in ("add.cubin", "add.hsaco", "add.npubin"):
         if (other / name).exists():
             shutil.copy(other / name, directory / name)
+
+
+def largest(files: set[Path]) -> Path:
+    """The largest of the files that a compile wrote."""
+    if not files:
+        raise LookupError("the compile wrote no file")
+    return max(files, key=lambda path: path.stat().st_size)
 
 
 def store_cases(setting: Setting, writer: Worker, readers: list[Worker]) -> Iterator[Result]:
@@ -93,7 +100,7 @@ def store_cases(setting: Setting, writer: Worker, readers: list[Worker]) -> Iter
     for fault, kernel in zip(faults, kernels, strict=True):
         before = writer.site.files()
         directory = Path(writer.compile(kernel).directory)
-        entry = max(writer.site.files() - before, key=lambda path: path.stat().st_size)
+        entry = largest(writer.site.files() - before)
         FAULTS[fault](entry)
         shutil.rmtree(directory)
     found = [[reader.compile(kernel) for kernel in kernels] for reader in readers]

@@ -11,8 +11,8 @@ from race import PROCESSES, number, race
 RACE, DAMAGED = 10, 100
 
 
-def cases(setting: Setting, column: str) -> Iterator[Result]:
-    """All of them."""
+def race_of_all(setting: Setting, column: str) -> Iterator[Result]:
+    """The compiles that the count in the processes has."""
     rounds = 2 if setting.quick else 4
     setting.reference([RACE + turn for turn in range(rounds)])
     site = setting.site(column)
@@ -24,7 +24,6 @@ def cases(setting: Setting, column: str) -> Iterator[Result]:
     compiles = site.compiles() / rounds
     text = f"{number(compiles)} compile{'s' if compiles != 1 else ''}"
     yield Result(f"{PROCESSES} processes, one computation", "", column, text, wrong, {"compiles": compiles})
-    yield from damaged(setting, column)
 
 
 def damaged(setting: Setting, column: str) -> Iterator[Result]:
@@ -37,7 +36,7 @@ def damaged(setting: Setting, column: str) -> Iterator[Result]:
         for fault, kernel in zip(faults, kernels, strict=True):
             before = entries(site)
             writer.compile(kernel)
-            entry = max(entries(site) - before, key=lambda path: path.stat().st_size)
+            entry = damage.largest(entries(site) - before)
             damage.FAULTS[fault](entry)
         found = [[reader.compile(kernel) for kernel in kernels] for reader in readers]
     for fault, kernel, *starts in zip(faults, kernels, *found, strict=True):

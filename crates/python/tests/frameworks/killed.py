@@ -15,14 +15,6 @@ FREED = 3.0
 STOPPED_LIMIT = 60.0
 
 
-def cases(setting: Setting, column: str) -> Iterator[Result]:
-    """All of them."""
-    yield killed(setting, column)
-    yield killed_with_waiters(setting, column)
-    yield failing(setting, column)
-    yield stopped(setting, column)
-
-
 def moments(setting: Setting) -> list[str]:
     """When to kill: seconds after the request, or seconds after the compiler's end."""
     by_time = [f"request {turn * 0.012:.3f}" for turn in range(10)]
@@ -30,7 +22,7 @@ def moments(setting: Setting) -> list[str]:
     return setting.some(by_time + by_compiler, 4)
 
 
-def killed(setting: Setting, column: str) -> Result:
+def killed(setting: Setting, column: str) -> Iterator[Result]:
     """A process is killed at each moment; another asks for its kernel at once."""
     all_moments = moments(setting)
     kernels = [KILLED + turn for turn in range(len(all_moments))]
@@ -60,7 +52,7 @@ def killed(setting: Setting, column: str) -> Result:
         f"{leftovers} temporary directories left"
     )
     facts = {"before_end": before_end, "compiled_again": again, "slowest": slowest, "leftovers": leftovers}
-    return Result("kill -9 of the compiling process", f"{len(after)} moments", column, text, wrong, facts)
+    yield Result("kill -9 of the compiling process", f"{len(after)} moments", column, text, wrong, facts)
 
 
 def kill(victim: Worker, kernel: int, moment: str) -> bool:
@@ -89,7 +81,7 @@ def held(site: Site, kernel: int, holder: Worker, gate: Path) -> None:
         time.sleep(0.005)
 
 
-def killed_with_waiters(setting: Setting, column: str) -> Result:
+def killed_with_waiters(setting: Setting, column: str) -> Iterator[Result]:
     """Two processes want the kernel whose compiling process is killed half a second later."""
     setting.reference([WAITING])
     site = setting.site(column)
@@ -107,10 +99,10 @@ def killed_with_waiters(setting: Setting, column: str) -> Result:
     compiles = sum(start.compiles for start in starts)
     wrong = check(starts, setting.references[WAITING], compiles=1)
     wrong += [f"freed after {waited:.1f} s"] if waited > FREED else []
-    return Result("the same, two others wait", "", column, freed(compiles, waited), wrong, {"waited": waited})
+    yield Result("the same, two others wait", "", column, freed(compiles, waited), wrong, {"waited": waited})
 
 
-def failing(setting: Setting, column: str) -> Result:
+def failing(setting: Setting, column: str) -> Iterator[Result]:
     """The compile fails, and its process keeps the exception; another process waits."""
     setting.reference([FAILING])
     site = setting.site(column)
@@ -128,10 +120,10 @@ def failing(setting: Setting, column: str) -> Result:
     wrong += ["the compile did not fail"] if failed.error is None else []
     wrong += [f"freed after {waited:.1f} s"] if waited > FREED else []
     text = freed(start.compiles, waited)
-    return Result("a failed compile, its exception kept; one waits", "", column, text, wrong, {"waited": waited})
+    yield Result("a failed compile, its exception kept; one waits", "", column, text, wrong, {"waited": waited})
 
 
-def stopped(setting: Setting, column: str) -> Result:
+def stopped(setting: Setting, column: str) -> Iterator[Result]:
     """The compiling process is stopped; it goes on when another has got the kernel."""
     setting.reference([STOPPED])
     site = setting.site(column)
@@ -147,7 +139,7 @@ def stopped(setting: Setting, column: str) -> Result:
     wrong += ["a later start compiled again"] if starts[-1].compiles else []
     wrong += [f"waited {start.seconds:.1f} s"] if start.seconds > STOPPED_LIMIT else []
     text = f"waited {start.seconds:.1f} s, {site.compiles()} compiles"
-    return Result("SIGSTOP of the compiling process", "", column, text, wrong, {"waited": start.seconds})
+    yield Result("SIGSTOP of the compiling process", "", column, text, wrong, {"waited": start.seconds})
 
 
 def freed(compiles: int, waited: float) -> str:

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import damage
@@ -13,12 +14,24 @@ import killed
 import race
 import upgrade
 import writers
+from outcome import Result
 from processes import Framework, Setting
 
 CASES = {
-    "triton": [race.cases, damage.cases, writers.cases, killed.cases, disks.cases],
-    "triton-ascend": [upgrade.cases],
-    "jax": [jax_cases.cases],
+    "triton": [
+        race.compiles,
+        race.times,
+        damage.cases,
+        writers.cases,
+        killed.killed,
+        killed.killed_with_waiters,
+        killed.failing,
+        killed.stopped,
+        disks.cases,
+    ],
+    "triton-hip": [race.compiles, damage.cases],
+    "triton-ascend": [race.compiles, damage.cases, upgrade.upgrade, upgrade.marker],
+    "jax": [jax_cases.race_of_all, jax_cases.damaged],
 }
 
 
@@ -32,18 +45,26 @@ def main() -> None:
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", help="a part of the name of a module of cases")
+    parser.add_argument("--only", help="a part of a name such as killed.stopped")
     given = parser.parse_args()
     framework = Framework(given.framework, given.version, given.packages)
     setting = Setting(framework, given.scratch, given.seed, given.quick)
-    results = []
+    results: list[dict] = []
     for cases in CASES[given.framework]:
-        if given.only and given.only not in cases.__module__:
+        name = f"{cases.__module__}.{cases.__name__}"
+        if given.only and given.only not in name:
             continue
         for column in given.columns.split(","):
             started = time.monotonic()
-            results += [result.as_json() for result in cases(setting, column)]
-            print(f"{cases.__module__} {column}: {time.monotonic() - started:.1f} s", file=sys.stderr)
+            try:
+                results.extend(result.as_json() for result in cases(setting, column))
+            except Exception as error:
+                if column == "stock":
+                    raise
+                traceback.print_exc()
+                broken = f"{type(error).__name__}: {error}"
+                results.append(Result(name, "", column, "the case broke", [broken]).as_json())
+            print(f"{name} {column}: {time.monotonic() - started:.1f} s", file=sys.stderr)
     found = {"framework": framework.name, "version": framework.version, "cases": results}
     given.results.write_text(json.dumps(found, indent=1))
 

@@ -52,9 +52,10 @@ class NoAnswer(Exception):
 class Framework:
     """A framework, as installed for this run."""
 
-    name: str  # triton, triton-ascend, jax
+    name: str  # triton, triton-hip, triton-ascend, jax
     version: str
     packages: Path | None  # before the environment's own packages
+    key: str = ""  # Triton's, once a process has computed it
 
     @property
     def kernels(self) -> str:
@@ -62,7 +63,7 @@ class Framework:
 
     @property
     def backend(self) -> str:
-        return "npu" if self.name == "triton-ascend" else "cuda"
+        return {"triton-ascend": "npu", "triton-hip": "hip"}.get(self.name, "cuda")
 
     def assemblers(self) -> list[Path]:
         """NVIDIA's assemblers in the package: later versions of Triton have one for each range of chips."""
@@ -113,6 +114,7 @@ class Site:
         else:
             named["TRITON_CACHE_DIR"] = self.cache
             named["TRITON_DEFAULT_FP_FUSION"] = "1"
+            named["HARNESS_KEY"] = self.framework.key
             if self.column == "opkeep":
                 named["TRITON_CACHE_MANAGER"] = "opkeep.triton:CacheManager"
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("TRITON_", "OPKEEP_", "HARNESS_"))}
@@ -176,7 +178,8 @@ class Worker:
 
     def ready(self) -> "Worker":
         """Wait until the framework is loaded."""
-        self.pid = self.line(PATIENCE)["ready"]
+        answer = self.line(PATIENCE)
+        self.pid, self.site.framework.key = answer["ready"], answer["key"]
         return self
 
     def send(self, kernel: int, **more: object) -> None:

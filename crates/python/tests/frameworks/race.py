@@ -10,9 +10,9 @@ PROCESSES = 8
 COLD, WARM, ALONE = 100, 101, 200
 
 
-def cases(setting: Setting, column: str) -> Iterator[Result]:
-    """The race, counted by the shim, and its times, with the real compiler."""
-    rounds = 2 if setting.quick else 6
+def compiles(setting: Setting, column: str) -> Iterator[Result]:
+    """The compiles that the shim counts."""
+    rounds = 2 if setting.quick else 4
     setting.reference([COLD + turn for turn in range(rounds)])
     with workers(setting.site(column), PROCESSES) as racers:
         results = [race(racers, COLD + turn) for turn in range(rounds)]
@@ -22,14 +22,14 @@ def cases(setting: Setting, column: str) -> Iterator[Result]:
         for turn, (_, found) in enumerate(results)
         for text in check(found, setting.references[COLD + turn], compiles=1)
     ]
-    compiles = sum(start.compiles for start in starts) / rounds
-    text = f"{number(compiles)} compiles" if compiles != 1 else "1 compile"
-    yield Result(f"{PROCESSES} processes, one kernel", "", column, text, wrong, {"compiles": compiles})
-    yield times(setting, column, rounds)
+    count = sum(start.compiles for start in starts) / rounds
+    text = f"{number(count)} compiles" if count != 1 else "1 compile"
+    yield Result(f"{PROCESSES} processes, one kernel", "", column, text, wrong, {"compiles": count})
 
 
-def times(setting: Setting, column: str, rounds: int) -> Result:
-    """Wall times from the common barrier: of processes that just loaded the framework, and of such that compiled."""
+def times(setting: Setting, column: str) -> Iterator[Result]:
+    """Wall times from the common barrier, with the real compiler: the first compile of a process, and later ones."""
+    rounds = 3 if setting.quick else 6
     site = setting.site(column, real_ptxas=True)
     with workers(site) as alone:
         one = [race(alone, ALONE + turn)[0] for turn in range(rounds)]
@@ -43,7 +43,7 @@ def times(setting: Setting, column: str, rounds: int) -> Result:
         f"{name} {value['race']:.3f} s ({value['alone']:.3f} s alone, {value['race'] / value['alone']:.1f} times)"
         for name, value in facts.items()
     ]
-    return Result(f"wall time of {PROCESSES} processes", "", column, "; ".join(parts), [], facts)
+    yield Result(f"wall time of {PROCESSES} processes", "", column, "; ".join(parts), [], facts)
 
 
 def race(racers: list[Worker], kernel: int) -> tuple[float, list[Start]]:

@@ -8,13 +8,7 @@ from processes import NoAnswer, Setting, workers
 UPGRADED, MARKED = 5000, 5001
 
 
-def cases(setting: Setting, column: str) -> Iterator[Result]:
-    """All of them."""
-    yield upgrade(setting, column)
-    yield marker(setting, column)
-
-
-def upgrade(setting: Setting, column: str) -> Result:
+def upgrade(setting: Setting, column: str) -> Iterator[Result]:
     """A kernel of CANN 8.2 is in the cache; CANN 8.5 asks for it, then 8.2 again."""
     objects = {}
     for release in ("8.2", "8.5"):
@@ -27,14 +21,16 @@ def upgrade(setting: Setting, column: str) -> Result:
         with workers(site) as (worker,):
             starts.append((release, worker.compile(UPGRADED)))
     stale = [start.state(objects[release]) != "right" for release, start in starts]
-    wrong = [text for release, start in starts for text in check([start], objects[release])]
+    wrong = [
+        f"CANN {release}, {text}" for release, start in starts for text in check([start], objects[release])
+    ]
     wrong += [f"{site.compiles()} compiles, 2 expected"] if site.compiles() != 2 else []
     text = "the kernel of CANN 8.2 is served to 8.5" if stale[1] else "compiled again for 8.5"
     text += f"; {site.compiles()} compile{'s' if site.compiles() != 1 else ''} of 2 releases"
-    return Result("upgrade of CANN (stand-in compiler)", "", column, text, wrong, {"stale": stale})
+    yield Result("upgrade of CANN (stand-in compiler)", "", column, text, wrong, {"stale": stale})
 
 
-def marker(setting: Setting, column: str) -> Result:
+def marker(setting: Setting, column: str) -> Iterator[Result]:
     """kill -9 in a compile, with the option that keeps a marker of failed compiles."""
     setting.reference([MARKED])
     site = setting.site(column, extra={"TRITON_ASCEND_COMPILE_SPEED_OPT": "1"})
@@ -52,4 +48,4 @@ def marker(setting: Setting, column: str) -> Result:
     else:
         text = f"{states[0]}, {sum(start.compiles for start in starts)} compiled again"
     wrong = check(starts, reference, compiles=1)
-    return Result("kill -9 with TRITON_ASCEND_COMPILE_SPEED_OPT", "", column, text, wrong, {"states": states})
+    yield Result("kill -9 with TRITON_ASCEND_COMPILE_SPEED_OPT", "", column, text, wrong, {"states": states})
