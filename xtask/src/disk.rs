@@ -10,8 +10,17 @@ use serde_json::Value;
 
 /// The output of `cargo metadata` about the members. Needs no network: nothing is resolved.
 pub(crate) fn metadata() -> Result<Value, String> {
-    let json = output("cargo", &["metadata", "--format-version", "1", "--no-deps", "--offline"], None)?;
-    serde_json::from_slice(&json).map_err(|error| format!("`cargo metadata` wrote no JSON: {error}"))
+    parsed(&output("cargo", &["metadata", "--format-version", "1", "--no-deps", "--offline"], None)?)
+}
+
+/// The output of `cargo metadata` about the members and all crates that they use on `platform`, as Cargo.lock has them.
+pub(crate) fn resolved(platform: &str) -> Result<Value, String> {
+    let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", platform];
+    parsed(&output("cargo", &args, None)?)
+}
+
+fn parsed(json: &[u8]) -> Result<Value, String> {
+    serde_json::from_slice(json).map_err(|error| format!("`cargo metadata` wrote no JSON: {error}"))
 }
 
 /// The files in git, and those that the next `git add` would add, relative to `root`; sorted. A file that git lists but
@@ -36,6 +45,16 @@ pub(crate) fn top_level(files: &[String]) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+/// The names in the directory `path`; sorted.
+pub(crate) fn names(path: &Path) -> Result<Vec<String>, String> {
+    let message = |error| format!("cannot list `{}`: {error}", path.display());
+    let entries = fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(message)?;
+    let mut names: Vec<String> =
+        entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    Ok(names)
 }
 
 /// The bytes of `path` below `root`.

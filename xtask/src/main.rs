@@ -7,6 +7,7 @@ mod disk;
 mod findings;
 mod frameworks;
 mod guard;
+mod notices;
 mod public_items;
 mod report;
 mod steps;
@@ -40,6 +41,11 @@ const TASKS: &[(&str, &str, Task)] = &[
         guard::guard,
     ),
     ("findings", "compare FINDINGS.md with the validator's codes; --update writes it", findings::findings),
+    (
+        "notices",
+        "compare THIRD-PARTY.md with the linked crates and their licences; --update writes it",
+        notices::notices,
+    ),
     (
         "conformance",
         "compare with ONNX Runtime: networks and random operators; needs Python",

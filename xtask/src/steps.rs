@@ -5,12 +5,13 @@ use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 use crate::task::{Task, no_arguments};
-use crate::{guard, tidy};
+use crate::{guard, notices, tidy};
 
 /// The steps of `ci`. The fastest come first; the tests come last, so that a caller can leave them out.
 const CI: &[(&str, Task)] = &[
     ("fmt", fmt_check),
     ("tidy", tidy::tidy),
+    ("notices", notices::notices),
     ("clippy", clippy),
     ("doc", doc),
     ("guard", guard::guard_if_possible),
@@ -115,8 +116,8 @@ mod tests {
 
     #[test]
     fn ci_runs_every_step_and_may_skip_only_the_tests() {
-        assert_eq!(names(&[]).unwrap(), ["fmt", "tidy", "clippy", "doc", "guard", "test"]);
-        assert_eq!(names(&["--skip-tests"]).unwrap(), ["fmt", "tidy", "clippy", "doc", "guard"]);
+        assert_eq!(names(&[]).unwrap(), ["fmt", "tidy", "notices", "clippy", "doc", "guard", "test"]);
+        assert_eq!(names(&["--skip-tests"]).unwrap(), ["fmt", "tidy", "notices", "clippy", "doc", "guard"]);
         assert!(names(&["--skip-tidy"]).unwrap_err().contains("`--skip-tidy`"));
         assert!(names(&["--skip-tests", "--skip-tidy"]).is_err());
     }

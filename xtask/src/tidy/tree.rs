@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::finding::Finding;
 
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -14,6 +14,7 @@ const FILES: [&str; 12] = [
     "LICENSE-MIT",
     "README.md",
     "SECURITY.md",
+    "THIRD-PARTY.md",
     "clippy.toml",
     "deny.toml",
     "rustfmt.toml",
