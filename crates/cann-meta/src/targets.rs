@@ -27,6 +27,8 @@ pub const fn machine_name(machine: u16) -> Option<&'static str> {
     match machine {
         X86_64 => Some("x86-64"),
         AARCH64 => Some("AArch64"),
+        190 => Some("CUDA"),
+        224 => Some("AMDGPU"),
         // The name of Ascend's runtime.
         ASCEND => Some("Ascend (EM_HIIPU)"),
         _ => None,
