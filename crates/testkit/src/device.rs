@@ -3,7 +3,7 @@
 use object::elf;
 
 use crate::image::{Content, HEADER, Image, PROGRAM_HEADER, Section, Segment, Symbol};
-use crate::patch::{put, symbol, symbol_named};
+use crate::patch::{header, put, symbol, symbol_named};
 
 /// The registers, stack and static shared memory in bytes that [`cubin`] states.
 pub const CUBIN_USES: (u32, u32, u64) = (42, 56, 2048);
@@ -52,6 +52,13 @@ pub fn cubin(kernel: &str, sm: u8) -> Vec<u8> {
     image.add(Section { info: code.into(), content: Content::Reserved(shared_bytes), ..memory.align(16) });
     let mut object = image.write();
     object[OS_ABI] = 65;
+    // The program headers are at the end.
+    let (end, mut load) = (object.len() as u64, vec![0; PROGRAM_HEADER as usize]);
+    put(&mut load, 0, [1]);
+    object.extend(load);
+    put(&mut object, header::PHOFF, end.to_le_bytes());
+    put(&mut object, header::PHENTSIZE, (PROGRAM_HEADER as u16).to_le_bytes());
+    put(&mut object, header::PHNUM, [1]);
     let entry = symbol_named(&object, kernel);
     object[entry + symbol::OTHER] |= 0x10;
     object

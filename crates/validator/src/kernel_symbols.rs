@@ -14,12 +14,14 @@
 //! `EI_OSABI` that is not listed has unknown flags, which are accepted.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use object::LittleEndian as LE;
 use object::elf;
 use object::read::elf::{SectionHeader as _, Sym as _};
 use opkeep_artifact::{CheckId, ElfRules, Expectations, Format, MetadataRules};
-use serde_json::Value;
+use serde::Deserializer as _;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 
 use crate::code::Code;
 use crate::display::shown;
@@ -102,17 +104,22 @@ impl<'a> KernelSymbols<'a> {
     }
 
     /// The kernel's name in the metadata.
-    pub(crate) fn kernel_name<'m>(&self, metadata: &'m Value, findings: &mut Findings) -> Option<&'m str> {
-        let field = metadata.get(self.name_field);
-        let name = field.and_then(Value::as_str).filter(|name| !name.is_empty());
-        if name.is_none() {
-            let code = if field.is_none() { Code::MISSING } else { Code::FIELD };
-            findings.add(code, || DescriptionProblem::KernelName {
-                field: shown(self.name_field.as_bytes()),
-                found: field.map(|value| shown(value.to_string().as_bytes())),
-            });
-        }
-        name
+    pub(crate) fn kernel_name(&self, metadata: &[u8], findings: &mut Findings) -> Option<String> {
+        let mut json = serde_json::Deserializer::from_slice(metadata);
+        let read = json.deserialize_map(KernelName(self.name_field));
+        let found = match read.and_then(|name| json.end().map(|()| name)) {
+            Ok(Some(name)) if !name.is_empty() => return Some(name),
+            Ok(name) => name.map(|_| "an empty text".to_owned()),
+            Err(error) if error.is_data() => Some(shown(error.to_string().as_bytes())),
+            Err(error) => {
+                findings.add(Code::FIELD, || DescriptionProblem::no_json(&error));
+                return None;
+            }
+        };
+        let code = if found.is_none() { Code::MISSING } else { Code::FIELD };
+        let field = shown(self.name_field.as_bytes());
+        findings.add(code, || DescriptionProblem::KernelName { field, found });
+        None
     }
 
     /// Checks an object for the target's machine, whose kernel is called `kernel`.
@@ -125,18 +132,18 @@ impl<'a> KernelSymbols<'a> {
             };
             findings.add(Code::TYPE, || ObjectProblem::Type { expected, found: elf.e_type });
         }
-        // Dynamic loaders use program headers.
-        if self.elf_type == ElfType::Shared {
-            elf.check_segments(findings);
-        }
+        elf.check_segments(findings);
         self.check_flags(elf, target, findings);
         let Some(kernel) = kernel else { return };
-        let symbols = match elf.named_symbols(|symbol| symbol.st_bind() != elf::STB_LOCAL) {
+        let names: Vec<String> = self.symbols.iter().map(|rule| rule.name.replace(NAME, kernel)).collect();
+        let is_global = |symbol: &elf::Sym64<LE>| symbol.st_bind() != elf::STB_LOCAL;
+        let is_required = |name: &[u8]| names.iter().any(|required| required.as_bytes() == name);
+        let symbols = match elf.named_symbols(is_global, is_required) {
             Ok(symbols) => symbols,
             Err(problem) => return malformed(elf.bytes, findings, "symbol tables", problem),
         };
-        for rule in &self.symbols {
-            rule.check(elf, self.name_field, kernel, &symbols, findings);
+        for (rule, name) in self.symbols.iter().zip(&names) {
+            rule.check(elf, (self.name_field, kernel), name, &symbols, findings);
         }
     }
 
@@ -152,6 +159,30 @@ impl<'a> KernelSymbols<'a> {
                 });
             }
         }
+    }
+}
+
+/// Reads one field of a JSON object, which may be long, and keeps nothing of the others.
+struct KernelName<'f>(&'f str);
+
+impl<'de> Visitor<'de> for KernelName<'_> {
+    type Value = Option<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
+        let mut name = None;
+        while let Some(field) = fields.next_key::<String>()? {
+            // As in other readers, the last of repeated fields counts.
+            if field == self.0 {
+                name = Some(fields.next_value()?);
+            } else {
+                fields.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(name)
     }
 }
 
@@ -197,16 +228,15 @@ impl<'a> SymbolRule<'a> {
         if self.is_function { "function" } else { "data object" }
     }
 
-    /// Checks the symbol for `kernel`.
+    /// Checks the symbol called `name` of the kernel that a field of the metadata names.
     fn check(
         &self,
         elf: &Elf<'_>,
-        field: &str,
-        kernel: &str,
+        (field, kernel): (&str, &str),
+        name: &str,
         symbols: &[NamedSymbol<'_>],
         findings: &mut Findings,
     ) {
-        let name = self.name.replace(NAME, kernel);
         let defines = |symbol: &&NamedSymbol<'_>| {
             symbol.name == name.as_bytes() && symbol.symbol.st_shndx(LE) != elf::SHN_UNDEF
         };
@@ -233,15 +263,10 @@ impl<'a> SymbolRule<'a> {
             return;
         };
         if others.iter().any(|other| !first.is_same(other)) {
-            findings.add(Code::SYMBOL, || problem(&name, "one definition", "several that differ"));
+            findings.add(Code::SYMBOL, || problem(name, "one definition", "several that differ"));
         }
-        self.check_symbol(
-            elf,
-            &name,
-            self.section.map(|section| section.replace(NAME, kernel)),
-            first,
-            findings,
-        );
+        let section = self.section.map(|section| section.replace(NAME, kernel));
+        self.check_symbol(elf, name, section, first, findings);
     }
 
     fn check_symbol(

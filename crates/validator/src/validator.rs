@@ -7,7 +7,6 @@ use opkeep_artifact::{
 };
 use opkeep_cann_meta::targets::Magics;
 use opkeep_digest::Digest;
-use serde_json::Value;
 
 use crate::cann::objects::Objects;
 use crate::code::Code;
@@ -59,9 +58,7 @@ impl Validator {
         }
         let mut findings = Findings::new();
         let symbols = KernelSymbols::of(expectations);
-        let metadata = read_metadata(&artifact.metadata, &expectations.metadata, &mut findings);
-        let kernel = symbols.as_ref().zip(metadata.as_ref());
-        let kernel = kernel.and_then(|(symbols, metadata)| symbols.kernel_name(metadata, &mut findings));
+        let kernel = symbols.as_ref().and_then(|it| it.kernel_name(&artifact.metadata, &mut findings));
         let facts = match &expectations.format {
             Format::Elf(elf) => {
                 let expected = Expected { target: &expectations.target, elf, magics: Magics::default() };
@@ -70,7 +67,7 @@ impl Validator {
                 if let (Some(symbols), [object, ..]) = (&symbols, objects.list.as_slice())
                     && elf.machines.contains(&object.machine.0)
                 {
-                    symbols.judge(object, expected.target, kernel, &mut findings);
+                    symbols.judge(object, expected.target, kernel.as_deref(), &mut findings);
                 }
                 facts
             }
@@ -80,6 +77,12 @@ impl Validator {
             }
             _ => Vec::new(),
         };
+        if symbols.is_none()
+            && expectations.metadata != MetadataRules::None
+            && let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&artifact.metadata)
+        {
+            findings.add(Code::FIELD, || DescriptionProblem::no_json(&error));
+        }
         let mut report = Report { sha256: Some(Digest::of(&artifact.object)), ..report(facts, findings) };
         for check in required(expectations) {
             match self.checks.iter().find(|known| known.id() == *check) {
@@ -133,22 +136,6 @@ fn run(check: &dyn ArtifactCheck, artifact: &Artifact, expectations: &Expectatio
     check.check(&input, &mut |severity: Severity, message: String| {
         report.add(Problem::Check { check: check.id(), severity, message });
     });
-}
-
-/// The metadata as JSON, if they must be.
-fn read_metadata(metadata: &[u8], rules: &MetadataRules, findings: &mut Findings) -> Option<Value> {
-    if *rules == MetadataRules::None {
-        return None;
-    }
-    match serde_json::from_slice(metadata) {
-        Ok(value) => Some(value),
-        Err(error) => {
-            let found = error.to_string();
-            let (field, expected) = ("description", "JSON");
-            findings.add(Code::FIELD, || DescriptionProblem::Field { field, expected, found });
-            None
-        }
-    }
 }
 
 fn judge_opaque(object: &[u8], target: &str, rules: &OpaqueRules, findings: &mut Findings) {

@@ -74,7 +74,8 @@ pub fn hsaco(target: &str) -> Expectations {
 /// The functions that have a descriptor.
 pub(super) fn kernels(elf: &Elf<'_>) -> Vec<DeviceKernel> {
     let is_object = |symbol: &elf::Sym64<LE>| symbol.st_type() == elf::STT_OBJECT;
-    let Ok(objects) = elf.named_symbols(is_object) else { return Vec::new() };
+    let is_descriptor = |name: &[u8]| name.ends_with(DESCRIPTOR);
+    let Ok(objects) = elf.named_symbols(is_object, is_descriptor) else { return Vec::new() };
     let descriptors: HashMap<&[u8], &[u8; 64]> = objects
         .iter()
         .filter_map(|object| {

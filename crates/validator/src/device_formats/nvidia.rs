@@ -66,7 +66,7 @@ pub(super) fn kernels(elf: &Elf<'_>) -> Vec<DeviceKernel> {
             && symbol.st_other().0 & ENTRY != 0
             && symbol.st_shndx(LE) != elf::SHN_UNDEF
     };
-    let Ok(symbols) = elf.named_symbols(is_kernel) else { return Vec::new() };
+    let Ok(symbols) = elf.named_symbols(is_kernel, |_| true) else { return Vec::new() };
     let (mut info, mut shared): (&[u8], _) = (&[], HashMap::new());
     for (name, section) in elf.sections_with_names() {
         if name == INFO {

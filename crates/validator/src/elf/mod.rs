@@ -144,13 +144,14 @@ impl<'a> Elf<'a> {
         names
     }
 
-    /// The symbols for which `is_wanted` holds, of both tables.
+    /// The symbols of both tables for which `is_wanted` holds, and for whose names `has_name`.
     ///
     /// # Errors
     /// If a table is damaged, or the names together are longer than the file, since they share bytes.
     pub(crate) fn named_symbols(
         &self,
         is_wanted: impl Fn(&Symbol) -> bool,
+        has_name: impl Fn(&[u8]) -> bool,
     ) -> Result<Vec<NamedSymbol<'a>>, String> {
         let message = |error: object::read::Error| error.to_string();
         let (mut found, mut left) = (Vec::new(), self.bytes.len());
@@ -159,6 +160,9 @@ impl<'a> Elf<'a> {
             for (index, symbol) in symbols.enumerate().filter(|(_, symbol)| is_wanted(symbol)) {
                 let name = symbols.symbol_name(LE, symbol).map_err(message)?;
                 left = left.checked_sub(name.len()).ok_or("the names exceed the length of the file")?;
+                if !has_name(name) {
+                    continue;
+                }
                 let section = symbols.symbol_section(LE, symbol, index).map_err(message)?;
                 found.push(NamedSymbol { table, index: index.0, symbol, name, section });
             }

@@ -172,6 +172,11 @@ pub enum DescriptionProblem {
 }
 
 impl DescriptionProblem {
+    /// Metadata without a CANN description that are not JSON.
+    pub(crate) fn no_json(error: &serde_json::Error) -> Self {
+        Self::Field { field: "description", expected: "JSON", found: error.to_string() }
+    }
+
     /// The code.
     pub const fn code(&self) -> Code {
         match self {

@@ -8,6 +8,7 @@ use std::path::Path;
 use libtest_mimic::{Failed, Trial};
 use opkeep_testkit::ascend::{container, fat_binary, split_mix, zoo};
 use opkeep_testkit::corpus;
+use opkeep_testkit::device::{cubin, hsaco};
 
 use crate::hostile::beside_others;
 
@@ -44,6 +45,10 @@ fn made_kernels() -> Result<(), Failed> {
         files.extend([pair.json, pair.object]);
     }
     files.push(split_mix("m").master);
+    for object in [cubin("k", 90), hsaco("k", 0x4c)] {
+        files.push([&br#"{"name": "k"}"#[..], b"\0", &object].concat());
+        files.push(object);
+    }
     both(b"");
     mix_up(&files);
     Ok(())

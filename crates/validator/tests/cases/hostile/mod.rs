@@ -12,12 +12,13 @@ mod scale;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use libtest_mimic::Trial;
-use opkeep_artifact::{ElfLayout, Expectations};
+use opkeep_artifact::{Artifact, ElfLayout, Expectations};
 use opkeep_cann_meta::{Magic, targets};
 use opkeep_digest::Digest;
 use opkeep_testkit::Counting;
 use opkeep_testkit::ascend::Pair;
-use opkeep_validator::{Report, validate, validate_full, validate_object};
+use opkeep_testkit::patch;
+use opkeep_validator::{Report, Validator, device_kernels, validate, validate_full, validate_object};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -105,6 +106,17 @@ impl Files {
 
     fn validate_object(&self) -> Report {
         validate_object(&self.object, None)
+    }
+
+    /// As an object of a GPU compiler.
+    fn validate_device(&self, machine: u8, expect: &Expectations) -> Report {
+        let mut object = self.object.clone();
+        if object.len() > patch::header::MACHINE + 1 {
+            patch::put(&mut object, patch::header::MACHINE, [machine, 0]);
+        }
+        drop(device_kernels(&object));
+        let metadata = br#"{"name": "k"}"#.to_vec();
+        Validator::builtin().validate(&Artifact { metadata, object, extra: Vec::new() }, expect)
     }
 
     /// All public functions that take them.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use opkeep_testkit::most_bytes;
-use opkeep_validator::{Code, Report};
+use opkeep_validator::{Code, Report, device_formats};
 
 use crate::hostile::attacks::{ATTACKS, Attack, SIZE};
 use crate::hostile::overlapping::OVERLAPPING;
@@ -16,10 +16,12 @@ const LITTLE: usize = 256 << 10;
 
 type Ask = fn(&Files) -> Report;
 
-const ASKING: [(&str, Ask); 3] = [
+const ASKING: [(&str, Ask); 5] = [
     ("validate", Files::validate),
     ("validate_full", Files::validate_full),
     ("validate_object", Files::validate_object),
+    ("cubin", |files| files.validate_device(190, &device_formats::cubin("any"))),
+    ("hsaco", |files| files.validate_device(224, &device_formats::hsaco("any"))),
 ];
 
 fn attacks() -> impl Iterator<Item = &'static Attack> {
