@@ -117,12 +117,12 @@ impl Environment {
 
     /// Builds and installs our wheel, each time anew.
     fn wheel(&mut self, quick: bool) -> Result<(), String> {
-        self.has_wheel = Path::new("crates/python/python/opkeep/triton.py").exists();
+        self.has_wheel = Path::new("crates/python/python/opkeep/triton").exists();
         if !self.has_wheel {
             return Ok(());
         }
         let profile =
-            format!("--config-settings=build-args=--profile={}", if quick { "dev" } else { "release" });
+            format!("--config-settings=build-args=--profile={}", if quick { "dev" } else { "bench" });
         self.pip_install(&["--force-reinstall", "--no-deps", &profile, "./crates/python"])
     }
 

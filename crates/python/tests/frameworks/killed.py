@@ -11,8 +11,8 @@ from processes import NoAnswer, Setting, Site, Start, Worker, workers
 KILLED, WAITING, STOPPED, FAILING = 3000, 3100, 3200, 3300
 #: Seconds after which a freed kernel must be had, on a machine that does other things, too.
 FREED = 3.0
-#: Seconds that a caller may wait for a stopped holder.
-STOPPED_LIMIT = 60.0
+#: Seconds that a caller may wait for a stopped holder: it counts as stale after 30.
+STOPPED_LIMIT = 35.0
 
 
 def moments(setting: Setting) -> list[str]:

@@ -5,6 +5,9 @@ import json
 import sys
 import time
 import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import damage
@@ -21,18 +24,53 @@ CASES = {
     "triton": [
         race.compiles,
         race.times,
+        killed.stopped,
         damage.cases,
         writers.cases,
         killed.killed,
         killed.killed_with_waiters,
         killed.failing,
-        killed.stopped,
         disks.cases,
     ],
     "triton-hip": [race.compiles, damage.cases],
     "triton-ascend": [race.compiles, damage.cases, upgrade.upgrade, upgrade.marker],
     "jax": [jax_cases.race_of_all, jax_cases.damaged],
 }
+
+
+#: Cases that wait for half a minute: the others run meanwhile.
+WAITING = {killed.stopped}
+
+
+@dataclass
+class Done:
+    """Results that are there, as a future has them."""
+
+    results: list[dict]
+
+    def result(self) -> list[dict]:
+        return self.results
+
+
+def name(cases: Callable) -> str:
+    """Module and function."""
+    return f"{cases.__module__}.{cases.__name__}"
+
+
+def run(cases: Callable, column: str, setting: Setting) -> list[dict]:
+    """The results of one function, with those before an exception. A case of ours that breaks is wrong."""
+    started = time.monotonic()
+    results: list[dict] = []
+    try:
+        results.extend(result.as_json() for result in cases(setting, column))
+    except Exception as error:
+        if column == "stock":
+            raise
+        traceback.print_exc()
+        broken = f"{type(error).__name__}: {error}"
+        results.append(Result(name(cases), "", column, "the case broke", [broken]).as_json())
+    print(f"{name(cases)} {column}: {time.monotonic() - started:.1f} s", file=sys.stderr)
+    return results
 
 
 def main() -> None:
@@ -49,22 +87,14 @@ def main() -> None:
     given = parser.parse_args()
     framework = Framework(given.framework, given.version, given.packages)
     setting = Setting(framework, given.scratch, given.seed, given.quick)
-    results: list[dict] = []
-    for cases in CASES[given.framework]:
-        name = f"{cases.__module__}.{cases.__name__}"
-        if given.only and given.only not in name:
-            continue
-        for column in given.columns.split(","):
-            started = time.monotonic()
-            try:
-                results.extend(result.as_json() for result in cases(setting, column))
-            except Exception as error:
-                if column == "stock":
-                    raise
-                traceback.print_exc()
-                broken = f"{type(error).__name__}: {error}"
-                results.append(Result(name, "", column, "the case broke", [broken]).as_json())
-            print(f"{name} {column}: {time.monotonic() - started:.1f} s", file=sys.stderr)
+    chosen = [cases for cases in CASES[given.framework] if not given.only or given.only in name(cases)]
+    columns = given.columns.split(",")
+    turns = [(cases, column) for cases in chosen for column in columns]
+    with ThreadPoolExecutor(len(columns)) as background:
+        running = [
+            background.submit(run, *turn, setting) if turn[0] in WAITING else Done(run(*turn, setting)) for turn in turns
+        ]
+    results = [result for done in running for result in done.result()]
     found = {"framework": framework.name, "version": framework.version, "cases": results}
     given.results.write_text(json.dumps(found, indent=1))
 

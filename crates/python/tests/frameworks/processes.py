@@ -1,6 +1,7 @@
 """The processes of a case, their directories, and the shims that count compiles."""
 
 import contextlib
+import itertools
 import json
 import os
 import select
@@ -249,12 +250,11 @@ class Setting:
     seed: int
     quick: bool
     references: dict[int, dict[str, str]] = field(default_factory=dict)
-    sites: int = 0
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def site(self, column: str, **more: object) -> Site:
         """New directories of a case."""
-        self.sites += 1
-        root = self.scratch / f"{self.sites}-{column}"
+        root = self.scratch / f"{next(self.numbers)}-{column}"
         shutil.rmtree(root, ignore_errors=True)
         return Site(self.framework, column, root, **more)
 
