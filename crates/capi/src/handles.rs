@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
+use opkeep_fs::ProcessId;
+
 use crate::code::Code;
 use crate::error::Error;
 use crate::ffi::fork;
@@ -30,7 +32,7 @@ struct Table {
 struct Slot {
     object: Arc<dyn Any + Send + Sync>,
     /// The process that created the object.
-    process: u32,
+    process: ProcessId,
 }
 
 static TABLE: Mutex<Table> =
@@ -63,7 +65,7 @@ impl Table {
     }
 
     fn insert<T: Object>(&mut self, id: u64, object: T) {
-        self.objects.insert(id, Slot { object: Arc::new(object), process: std::process::id() });
+        self.objects.insert(id, Slot { object: Arc::new(object), process: ProcessId::current() });
     }
 }
 
@@ -122,7 +124,7 @@ pub(crate) fn release<T: Object>(id: u64) -> Result<(), Error> {
     // In a forked child, the locks in an object of the parent may be held for ever by threads that do not exist there, and
     // its counts are the parent's to write.
     if let Some(Slot { object, process }) = slot
-        && process != std::process::id()
+        && !process.is_current()
     {
         mem::forget(object);
     }

@@ -2,14 +2,8 @@
 
 use std::path::PathBuf;
 
-/// The directory in which cargo builds the libraries of this crate for its tests.
-fn built() -> PathBuf {
-    let mut program = std::env::current_exe().unwrap();
-    program.pop();
-    program
-}
-
-/// The shared library.
-pub(crate) fn shared_library() -> PathBuf {
-    built().join("libopkeep_capi.so")
+/// A library that cargo built for the tests of this crate: `so` or `a`.
+pub(crate) fn library(extension: &str) -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    program.with_file_name(format!("libopkeep_capi.{extension}"))
 }

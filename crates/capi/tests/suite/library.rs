@@ -16,7 +16,7 @@ fn output(program: &str, arguments: &[&str], file: &Path) -> String {
 
 #[test]
 fn the_library_exports_the_functions_of_the_header_and_nothing_else() {
-    let symbols = output("nm", &["-D", "--defined-only", "--format=posix"], &common::shared_library());
+    let symbols = output("nm", &["-D", "--defined-only", "--format=posix"], &common::library("so"));
     let exported: BTreeSet<&str> = symbols.lines().filter_map(|line| line.split(' ').next()).collect();
     let header = include_str!("../../include/opkeep.h");
     let declared: BTreeSet<&str> = header
@@ -32,7 +32,7 @@ fn the_library_exports_the_functions_of_the_header_and_nothing_else() {
 #[test]
 fn the_soname_has_the_number_of_the_interface() {
     let soname = format!("libopkeep.so.{OPKEEP_ABI}");
-    let dynamic = output("readelf", &["--dynamic", "--wide"], &common::shared_library());
+    let dynamic = output("readelf", &["--dynamic", "--wide"], &common::library("so"));
     assert!(dynamic.contains(&format!("Library soname: [{soname}]")), "{dynamic}");
     assert!(dynamic.contains("NODELETE"), "{dynamic}");
     // cargo-c makes the soname of the first number.

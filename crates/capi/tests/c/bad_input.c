@@ -1,0 +1,397 @@
+/* What a caller can do wrong: each is an error with its code, and nothing is lost: bad_input STORE. */
+#include "check.h"
+
+#include <pthread.h>
+
+static opkeep_cache cache;
+static opkeep_target target;
+
+static const uint64_t NO_HANDLES[] = {0, 999999, UINT64_MAX};
+
+static void open_with_wrong_options(const char *store) {
+    const opkeep_options good = {.size = sizeof good, .directory = store, .framework = "test"};
+    opkeep_options options = good;
+    opkeep_cache opened = {77};
+    FAILS(opkeep_open(NULL, &opened), OPKEEP_CODE_ARGUMENT, "options is a null pointer");
+    CHECK(opened.id == 0);
+    FAILS(opkeep_open(&good, NULL), OPKEEP_CODE_ARGUMENT, "cache is a null pointer");
+    const size_t sizes[] = {0, 1, sizeof good - 8, 4097, SIZE_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        options.size = sizes[i];
+        FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "the field `size` of the options is");
+    }
+    /* The struct of a later version, which sets no new field, or one. */
+    struct {
+        opkeep_options options;
+        const char *later;
+    } later = {good, NULL};
+    later.options.size = sizeof later;
+    CHECK(opkeep_open(&later.options, &opened) == OPKEEP_CODE_OK && opkeep_close(opened) == OPKEEP_CODE_OK);
+    later.later = store;
+    FAILS(opkeep_open(&later.options, &opened), OPKEEP_CODE_ARGUMENT, "this version of the library does not have");
+
+    options = good;
+    options.mode = 5;
+    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "5 is no mode");
+    options = good;
+    options.directory = NULL;
+    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "directory of the store is a null pointer");
+    options.directory = "";
+    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "directory of the store is empty");
+    options = good;
+    options.framework = NULL;
+    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "name of the framework is a null pointer");
+    options.framework = "\xff";
+    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "not UTF-8");
+    const char *names[] = {"", ".x", "a/b", "a b", ".."};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        options.framework = names[i];
+        FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_NAME, "framework");
+        opkeep_target unopened;
+        FAILS(opkeep_target_open(cache, names[i], &unopened), OPKEEP_CODE_NAME, "target");
+        CHECK(unopened.id == 0);
+    }
+    CHECK(opened.id == 0);
+}
+
+/* The modes that do not write, and a store that cannot be used. */
+static void use_modes(const char *store) {
+    opkeep_options options = {.size = sizeof options, .framework = "test", .mode = OPKEEP_MODE_DISABLE};
+    opkeep_cache opened;
+    opkeep_ticket ticket;
+    opkeep_warning warning;
+    int written = 7;
+    CHECK(opkeep_open(&options, &opened) == OPKEEP_CODE_OK);
+    CHECK(request(open_target(opened), "unshared", 0, &ticket) == OPKEEP_OUTCOME_UNSHARED);
+    CHECK(opkeep_last_code() == OPKEEP_CODE_UNSHARED);
+    opkeep_file file = {.name = "file", .data = "data", .size = 4};
+    opkeep_group group = {.size = sizeof group, .files = &file, .file_count = 1};
+    CHECK(opkeep_publish(ticket, &group, &written) == OPKEEP_CODE_OK && written == 0);
+    CHECK(opkeep_ticket_release(ticket) == OPKEEP_CODE_OK && opkeep_close(opened) == OPKEEP_CODE_OK);
+
+    options.mode = OPKEEP_MODE_REQUIRE;
+    options.directory = store;
+    CHECK(opkeep_open(&options, &opened) == OPKEEP_CODE_OK);
+    CHECK(request(open_target(opened), "not cached", 0, &ticket) == OPKEEP_OUTCOME_ERROR);
+    CHECK(opkeep_last_code() == OPKEEP_CODE_NOT_CACHED && ticket.id == 0);
+    CHECK(opkeep_close(opened) == OPKEEP_CODE_OK);
+
+    options.mode = OPKEEP_MODE_ENABLE;
+    options.directory = "/dev/null/store";
+    CHECK(opkeep_open(&options, &opened) == OPKEEP_CODE_OK);
+    CHECK(opkeep_next_warning(opened, &warning) == OPKEEP_CODE_OK);
+    CHECK(warning.kind == OPKEEP_WARNING_KIND_STORE && strstr(warning.text, "/dev/null/store") != NULL);
+    CHECK(warning.dropped == 0);
+    FAILS(opkeep_next_warning(opened, &warning), OPKEEP_CODE_NOT_FOUND, "no further warning");
+    FAILS(opkeep_next_warning(opened, NULL), OPKEEP_CODE_ARGUMENT, "null pointer");
+    CHECK(opkeep_close(opened) == OPKEEP_CODE_OK);
+    options.mode = OPKEEP_MODE_REQUIRE;
+    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_STORE, "/dev/null/store");
+}
+
+static void use_handles_that_are_none(void) {
+    opkeep_key key = key_of("kernel");
+    opkeep_hit hit;
+    opkeep_ticket ticket;
+    opkeep_file file;
+    opkeep_finding finding;
+    opkeep_warning warning;
+    opkeep_info info = {.size = sizeof info};
+    for (size_t i = 0; i < 3; i++) {
+        const uint64_t id = NO_HANDLES[i];
+        const char *text = id == 0 ? "is unset" : "is no handle";
+        FAILS(opkeep_target_open((opkeep_cache){id}, "target-1", &(opkeep_target){0}), OPKEEP_CODE_HANDLE, text);
+        FAILS(opkeep_next_warning((opkeep_cache){id}, &warning), OPKEEP_CODE_HANDLE, text);
+        CHECK(opkeep_get((opkeep_target){id}, &key, &hit) == OPKEEP_OUTCOME_ERROR && hit.id == 0);
+        CHECK(opkeep_get_or_begin((opkeep_target){id}, &key, NULL, &hit, &ticket) == OPKEEP_OUTCOME_ERROR);
+        CHECK(hit.id == 0 && ticket.id == 0 && opkeep_last_code() == OPKEEP_CODE_HANDLE);
+        FAILS(publish((opkeep_ticket){id}, "data"), OPKEEP_CODE_HANDLE, text);
+        FAILS(opkeep_abandon((opkeep_ticket){id}, NULL), OPKEEP_CODE_HANDLE, text);
+        FAILS(opkeep_put((opkeep_target){id}, &key, NULL, NULL), OPKEEP_CODE_HANDLE, text);
+        CHECK(opkeep_hit_count((opkeep_hit){id}) == 0 && opkeep_last_code() == OPKEEP_CODE_HANDLE);
+        FAILS(opkeep_hit_file((opkeep_hit){id}, 0, &file), OPKEEP_CODE_HANDLE, text);
+        FAILS(opkeep_hit_find((opkeep_hit){id}, "file", &file), OPKEEP_CODE_HANDLE, text);
+        FAILS(opkeep_hit_info((opkeep_hit){id}, &info), OPKEEP_CODE_HANDLE, text);
+        FAILS(opkeep_cancel_request((opkeep_cancel){id}), OPKEEP_CODE_HANDLE, text);
+        FAILS(opkeep_report_counts((opkeep_report){id}, NULL, NULL), OPKEEP_CODE_HANDLE, text);
+        FAILS(opkeep_report_finding((opkeep_report){id}, 0, &finding), OPKEEP_CODE_HANDLE, text);
+        /* To release no handle is no error. */
+        const opkeep_code released = id == 0 ? OPKEEP_CODE_OK : OPKEEP_CODE_HANDLE;
+        CHECK(opkeep_close((opkeep_cache){id}) == released);
+        CHECK(opkeep_target_close((opkeep_target){id}) == released);
+        CHECK(opkeep_hit_release((opkeep_hit){id}) == released);
+        CHECK(opkeep_ticket_release((opkeep_ticket){id}) == released);
+        CHECK(opkeep_cancel_release((opkeep_cancel){id}) == released);
+        CHECK(opkeep_report_release((opkeep_report){id}) == released);
+    }
+    /* A handle of another kind. */
+    CHECK(opkeep_hit_release((opkeep_hit){cache.id}) == OPKEEP_CODE_HANDLE);
+    FAILS(opkeep_target_open((opkeep_cache){target.id}, "target-1", &(opkeep_target){0}), OPKEEP_CODE_HANDLE, "cache");
+}
+
+static void request_wrongly(void) {
+    opkeep_key key = key_of("kernel");
+    opkeep_hit hit;
+    opkeep_ticket ticket;
+    opkeep_request request = {.size = sizeof request};
+#define REFUSED(key, request, code, text)                                                                              \
+    FAILS(opkeep_get_or_begin(target, key, request, &hit, &ticket) == OPKEEP_OUTCOME_ERROR ? opkeep_last_code()        \
+                                                                                           : OPKEEP_CODE_OK,           \
+          code, text);                                                                                                 \
+    CHECK(hit.id == 0 && ticket.id == 0)
+    REFUSED(NULL, NULL, OPKEEP_CODE_ARGUMENT, "key is a null pointer");
+    CHECK(opkeep_get_or_begin(target, &key, NULL, NULL, &ticket) == OPKEEP_OUTCOME_ERROR);
+    CHECK(opkeep_get_or_begin(target, &key, NULL, &hit, NULL) == OPKEEP_OUTCOME_ERROR);
+    CHECK(opkeep_get(target, &key, NULL) == OPKEEP_OUTCOME_ERROR && opkeep_last_code() == OPKEEP_CODE_ARGUMENT);
+    key.size = 3;
+    REFUSED(&key, NULL, OPKEEP_CODE_ARGUMENT, "the field `size` of the key");
+    key = key_of("kernel");
+    key.toolchain_count = 1;
+    REFUSED(&key, NULL, OPKEEP_CODE_ARGUMENT, "parts of the toolchain is a null pointer");
+    opkeep_part part = {.note = "x"};
+    key.toolchain = &part;
+    REFUSED(&key, NULL, OPKEEP_CODE_ARGUMENT, "name of a part is a null pointer");
+    key.toolchain = (const opkeep_part *)((const char *)&part + 1);
+    REFUSED(&key, NULL, OPKEEP_CODE_ARGUMENT, "parts of the toolchain is not valid");
+    key = key_of("kernel");
+    request.flags = 6;
+    REFUSED(&key, &request, OPKEEP_CODE_ARGUMENT, "flags");
+    request.flags = 0;
+    request.cancel.id = 999999;
+    REFUSED(&key, &request, OPKEEP_CODE_HANDLE, "cancel token");
+    request.cancel.id = 0;
+    request.rules = "{}";
+    REFUSED(&key, &request, OPKEEP_CODE_RULES, "version");
+    request.size = 8;
+    REFUSED(&key, &request, OPKEEP_CODE_ARGUMENT, "the field `size` of the request");
+}
+
+static const char RULES[] =
+    "{\"version\":1,\"target\":\"target-1\",\"format\":{\"opaque\":{\"starts_with\":[46,118],\"max_bytes\":9}},"
+    "\"metadata\":\"none\"}";
+
+static void refuse_groups(void) {
+    opkeep_ticket ticket;
+    CHECK(request(target, "kernel", 0, &ticket) == OPKEEP_OUTCOME_BEGIN);
+    opkeep_file files[61];
+    char names[61][8];
+    for (int i = 0; i < 61; i++) {
+        snprintf(names[i], sizeof names[i], "f%d", i);
+        files[i] = (opkeep_file){.name = names[i], .data = "data", .size = 4};
+    }
+    const opkeep_group good = {.size = sizeof good, .files = files, .file_count = 2};
+    opkeep_group group = good;
+    FAILS(opkeep_publish(ticket, NULL, NULL), OPKEEP_CODE_ARGUMENT, "group is a null pointer");
+    group.size = 4;
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_ARGUMENT, "the field `size` of the group");
+    group = good;
+    group.flags = 8;
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_ARGUMENT, "flags");
+    group = good;
+    group.file_count = 0;
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_GROUP, "at least one file");
+    group.files = NULL;
+    group.file_count = 1;
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_ARGUMENT, "files is a null pointer");
+    group = good;
+    group.file_count = 61;
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_GROUP, "61");
+    group.file_count = SIZE_MAX;
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_GROUP, "at most");
+    group = good;
+    group.files = (const opkeep_file *)((const char *)files + 1);
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_ARGUMENT, "files is not valid");
+    group.files = files;
+    const char *wrong[] = {"", ".", "..", "a/b", "/a", "a b", "a\n"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        files[1].name = wrong[i];
+        FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_NAME, "cannot be the name of a file");
+    }
+    files[1].name = NULL;
+    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_ARGUMENT, "name of a file is a null pointer");
+    files[1].name = "\xc3";
+    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_ARGUMENT, "not UTF-8");
+    files[1].name = names[0];
+    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_GROUP, "two files");
+    files[1].name = names[1];
+    files[1].size = 0;
+    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_GROUP, "is empty");
+    files[1].data = NULL;
+    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_GROUP, "is empty");
+    files[1].size = 4;
+    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_ARGUMENT, "data of a file is a null pointer");
+    files[1].size = SIZE_MAX;
+    files[1].data = "data";
+    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_ARGUMENT, "data of a file is not valid");
+    char *gib = calloc(1, (size_t)1 << 30);
+    CHECK(gib != NULL);
+    files[1].data = gib;
+    files[1].size = (size_t)1 << 30;
+    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_GROUP, "more than an entry may have");
+    free(gib);
+    files[1] = files[2];
+    group = good;
+    group.object = "other";
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_GROUP, "`other`");
+    group.object = NULL;
+    group.rules = "no rules";
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_RULES, "expected");
+    group.rules = RULES;
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_GROUP, "object");
+    group.object = "f0";
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_KERNEL, "OPV");
+    FAILS(opkeep_abandon(ticket, "\xff"), OPKEEP_CODE_ARGUMENT, "not UTF-8");
+
+    /* After all that, the ticket is held as before. */
+    group = good;
+    group.kernel = "add";
+    group.framework_version = "2.1";
+    group.object = "f0";
+    group.compile_time_us = 1234;
+    int written = 0;
+    CHECK(opkeep_publish(ticket, &group, &written) == OPKEEP_CODE_OK && written == 1);
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_TICKET_ENDED, "has ended");
+    CHECK(opkeep_abandon(ticket, "too late") == OPKEEP_CODE_OK);
+    CHECK(opkeep_ticket_release(ticket) == OPKEEP_CODE_OK);
+    FAILS(opkeep_ticket_release(ticket), OPKEEP_CODE_HANDLE, "released before");
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_HANDLE, "released before");
+
+}
+
+static void use_a_hit(void) {
+    opkeep_key key = key_of("kernel");
+    opkeep_hit hit;
+    opkeep_file file, again;
+    opkeep_info info = {.size = sizeof info};
+    CHECK(opkeep_get(target, &key, &hit) == OPKEEP_OUTCOME_HIT);
+    CHECK(opkeep_hit_count(hit) == 2);
+    CHECK(opkeep_hit_file(hit, 0, &file) == OPKEEP_CODE_OK && opkeep_hit_find(hit, "f0", &again) == OPKEEP_CODE_OK);
+    CHECK(file.data == again.data && file.name == again.name && file.size == 4);
+    FAILS(opkeep_hit_file(hit, 2, &file), OPKEEP_CODE_NOT_FOUND, "no file 2");
+    CHECK(file.name == NULL && file.data == NULL && file.size == 0);
+    FAILS(opkeep_hit_find(hit, "f9", &file), OPKEEP_CODE_NOT_FOUND, "`f9`");
+    FAILS(opkeep_hit_find(hit, NULL, &file), OPKEEP_CODE_ARGUMENT, "null pointer");
+    FAILS(opkeep_hit_file(hit, 0, NULL), OPKEEP_CODE_ARGUMENT, "null pointer");
+    FAILS(opkeep_hit_info(hit, NULL), OPKEEP_CODE_ARGUMENT, "null pointer");
+    CHECK(opkeep_hit_info(hit, &info) == OPKEEP_CODE_OK && info.size == sizeof info);
+    CHECK(strcmp(info.framework, "test") == 0 && strcmp(info.framework_version, "2.1") == 0);
+    CHECK(strcmp(info.target, "target-1") == 0 && strcmp(info.kernel, "add") == 0);
+    CHECK(strcmp(info.object, "f0") == 0 && info.metadata == NULL && info.compile_time_us == 1234);
+    info.size = 9;
+    FAILS(opkeep_hit_info(hit, &info), OPKEEP_CODE_ARGUMENT, "the field `size` of the information");
+    /* A hit outlives its target and its cache. */
+    opkeep_target other = open_target(cache);
+    CHECK(opkeep_target_close(other) == OPKEEP_CODE_OK);
+    CHECK(opkeep_get(other, &key, &(opkeep_hit){0}) == OPKEEP_OUTCOME_ERROR);
+    CHECK(memcmp(again.data, "data", 4) == 0);
+    CHECK(opkeep_hit_release(hit) == OPKEEP_CODE_OK);
+    FAILS(opkeep_hit_find(hit, "f0", &file), OPKEEP_CODE_HANDLE, "released before");
+}
+
+static void verify_wrongly(void) {
+    const opkeep_pair text = {.size = sizeof text, .target = "cpu-x86_64", .object = "text", .object_size = 4};
+    opkeep_pair pair = text;
+    opkeep_report report;
+    opkeep_finding finding;
+    size_t findings, errors;
+    CHECK(opkeep_verify(&pair, &report) == OPKEEP_CODE_OK);
+    CHECK(opkeep_report_counts(report, &findings, &errors) == OPKEEP_CODE_OK && errors > 0 && findings >= errors);
+    CHECK(opkeep_report_finding(report, 0, &finding) == OPKEEP_CODE_OK);
+    CHECK(finding.severity == OPKEEP_SEVERITY_ERROR && strncmp(finding.code, "OPV", 3) == 0);
+    CHECK(strncmp(finding.text, finding.code, strlen(finding.code)) == 0);
+    FAILS(opkeep_report_finding(report, findings, &finding), OPKEEP_CODE_NOT_FOUND, "no finding");
+    CHECK(opkeep_report_release(report) == OPKEEP_CODE_OK);
+    FAILS(opkeep_report_release(report), OPKEEP_CODE_HANDLE, "report");
+
+    pair.rules = RULES;
+    pair.target = NULL;
+    pair.object = ".version";
+    pair.object_size = 8;
+    CHECK(opkeep_verify(&pair, &report) == OPKEEP_CODE_OK);
+    CHECK(opkeep_report_counts(report, NULL, &errors) == OPKEEP_CODE_OK && errors == 0);
+    CHECK(opkeep_report_release(report) == OPKEEP_CODE_OK);
+
+    pair = text;
+    pair.target = "unknown";
+    FAILS(opkeep_verify(&pair, &report), OPKEEP_CODE_RULES, "`unknown`");
+    pair.target = NULL;
+    FAILS(opkeep_verify(&pair, &report), OPKEEP_CODE_ARGUMENT, "name of the target is a null pointer");
+    pair = text;
+    pair.object = NULL;
+    FAILS(opkeep_verify(&pair, &report), OPKEEP_CODE_ARGUMENT, "object is a null pointer");
+    FAILS(opkeep_verify(NULL, &report), OPKEEP_CODE_ARGUMENT, "pair is a null pointer");
+    FAILS(opkeep_verify(&text, NULL), OPKEEP_CODE_ARGUMENT, "report is a null pointer");
+    CHECK(report.id == 0);
+}
+
+static void digest_wrongly(void) {
+    uint8_t digest[OPKEEP_DIGEST_SIZE];
+    FAILS(opkeep_digest(NULL, 1, digest), OPKEEP_CODE_ARGUMENT, "data is a null pointer");
+    FAILS(opkeep_digest("x", 1, NULL), OPKEEP_CODE_ARGUMENT, "digest is a null pointer");
+    FAILS(opkeep_digest_file("/does/not/exist", digest), OPKEEP_CODE_IO, "/does/not/exist");
+    FAILS(opkeep_digest_file(NULL, digest), OPKEEP_CODE_ARGUMENT, "path is a null pointer");
+    CHECK(opkeep_digest(NULL, 0, digest) == OPKEEP_CODE_OK && digest[0] == 0xe3 && digest[31] == 0x55);
+    uint8_t of_file[OPKEEP_DIGEST_SIZE];
+    CHECK(opkeep_digest_file("/dev/null", of_file) == OPKEEP_CODE_OK || opkeep_last_code() == OPKEEP_CODE_IO);
+}
+
+static void *wait_without_luck(void *outcome) {
+    opkeep_ticket ticket;
+    CHECK(opkeep_last_code() == OPKEEP_CODE_OK && strcmp(opkeep_last_message(), "") == 0);
+    *(opkeep_outcome *)outcome = request(target, "failing", 0, &ticket);
+    if (*(opkeep_outcome *)outcome == OPKEEP_OUTCOME_HOLDER_FAILED) {
+        CHECK(opkeep_last_code() == OPKEEP_CODE_HOLDER_FAILED);
+        CHECK(strcmp(opkeep_last_message(), "line 3: no such type") == 0);
+    }
+    CHECK(opkeep_ticket_release(ticket) == OPKEEP_CODE_OK);
+    return NULL;
+}
+
+static void *time_out(void *unused) {
+    opkeep_key key = key_of("failing");
+    opkeep_request request = {.size = sizeof request, .timeout_ms = 50};
+    opkeep_hit hit;
+    opkeep_ticket ticket;
+    (void)unused;
+    CHECK(opkeep_get_or_begin(target, &key, &request, &hit, &ticket) == OPKEEP_OUTCOME_TIMED_OUT);
+    CHECK(hit.id == 0 && ticket.id == 0 && opkeep_last_code() == OPKEEP_CODE_TIMED_OUT);
+    return NULL;
+}
+
+static void fail_with_waiters(void) {
+    opkeep_outcome outcome = OPKEEP_OUTCOME_ERROR;
+    opkeep_ticket ticket;
+    pthread_t waiter;
+    CHECK(request(target, "failing", 0, &ticket) == OPKEEP_OUTCOME_BEGIN);
+    CHECK(pthread_create(&waiter, NULL, time_out, NULL) == 0 && pthread_join(waiter, NULL) == 0);
+    CHECK(opkeep_ticket_release(ticket) == OPKEEP_CODE_OK);
+    /* A waiter that comes too late gets the ticket: then the next one is tried. */
+    for (int i = 0; i < 100 && outcome != OPKEEP_OUTCOME_HOLDER_FAILED; i++) {
+        CHECK(request(target, "failing", 0, &ticket) == OPKEEP_OUTCOME_BEGIN);
+        CHECK(pthread_create(&waiter, NULL, wait_without_luck, &outcome) == 0);
+        usleep(20000);
+        CHECK(opkeep_abandon(ticket, "line 3: no such type") == OPKEEP_CODE_OK);
+        CHECK(opkeep_ticket_release(ticket) == OPKEEP_CODE_OK);
+        CHECK(pthread_join(waiter, NULL) == 0);
+    }
+    CHECK(outcome == OPKEEP_OUTCOME_HOLDER_FAILED);
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 2);
+    CHECK(opkeep_abi() == OPKEEP_ABI && strlen(opkeep_version()) >= 5);
+    cache = open_cache(argv[1]);
+    target = open_target(cache);
+    open_with_wrong_options(argv[1]);
+    use_modes(argv[1]);
+    use_handles_that_are_none();
+    request_wrongly();
+    refuse_groups();
+    use_a_hit();
+    verify_wrongly();
+    digest_wrongly();
+    fail_with_waiters();
+    CHECK(opkeep_target_close(target) == OPKEEP_CODE_OK && opkeep_close(cache) == OPKEEP_CODE_OK);
+    FAILS(opkeep_close(cache), OPKEEP_CODE_HANDLE, "released before");
+    return 0;
+}

@@ -1,0 +1,167 @@
+// The C++ wrapper: exceptions, owners that release, and get_or_build: wrapper STORE.
+#include <opkeep.hpp>
+
+#include <cstdlib>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            std::cerr << __FILE__ << ':' << __LINE__ << ": " << #condition << '\n';                                    \
+            std::_Exit(1);                                                                                             \
+        }                                                                                                              \
+    } while (0)
+
+namespace {
+
+template <class Body>
+void fails(opkeep_code code, const std::string &text, Body &&body) {
+    try {
+        body();
+    } catch (const opkeep::error &failure) {
+        CHECK(failure.code() == code);
+        CHECK(std::string(failure.what()).find(text) != std::string::npos);
+        return;
+    }
+    CHECK(!"no exception");
+}
+
+template <class Owner>
+constexpr bool moves_only = std::is_nothrow_move_constructible_v<Owner> && std::is_nothrow_move_assignable_v<Owner> &&
+                            !std::is_copy_constructible_v<Owner> && !std::is_copy_assignable_v<Owner>;
+static_assert(moves_only<opkeep::cache> && moves_only<opkeep::target> && moves_only<opkeep::hit> &&
+              moves_only<opkeep::ticket> && moves_only<opkeep::cancel_source>);
+
+opkeep::key key_of(const std::string &text) { return opkeep::key(opkeep::digest_of(text)); }
+
+opkeep::new_files one_file(const std::string &bytes) {
+    opkeep::new_files made;
+    made.add("file", bytes);
+    return made;
+}
+
+void build_once(const opkeep::target &target) {
+    int builds = 0;
+    const auto get = [&] {
+        return target.get_or_build(key_of("once").name("group").part("cc", opkeep::digest_of("cc"), "1.0"), [&] {
+            ++builds;
+            return one_file("data");
+        });
+    };
+    const opkeep::files made = get();
+    const opkeep::files found = get();
+    CHECK(builds == 1 && !made.is_hit() && found.is_hit());
+    for (const opkeep::files *files : {&made, &found}) {
+        CHECK(files->size() == 1 && (*files)[0].name == "file" && files->at("file") == "data");
+        CHECK(!files->find("other"));
+        fails(OPKEEP_CODE_NOT_FOUND, "`other`", [&] { files->at("other"); });
+    }
+    // Another group, and another compiler, are other keys.
+    CHECK(!target.get(key_of("once")) && !target.get(key_of("once").name("group")));
+}
+
+void throw_in_a_build(const opkeep::target &target) {
+    const auto broken = [&] {
+        target.get_or_build(key_of("thrown"), []() -> opkeep::new_files { throw std::logic_error("broken compiler"); });
+    };
+    for (int i = 0; i < 2; ++i) {
+        try {
+            broken();
+            CHECK(!"no exception");
+        } catch (const std::logic_error &failure) {
+            CHECK(failure.what() == std::string("broken compiler"));
+        }
+    }
+    // The ticket was abandoned: another thread, which would wait, gets one.
+    std::thread([&] {
+        opkeep::request soon;
+        soon.timeout = std::chrono::seconds(5);
+        CHECK(!target.get_or_build(key_of("thrown"), [] { return one_file("data"); }, soon).is_hit());
+    }).join();
+    // A group that is not valid is an exception, too, and the ticket is abandoned.
+    fails(OPKEEP_CODE_GROUP, "is empty",
+          [&] { target.get_or_build(key_of("empty"), [] { return one_file(""); }); });
+    CHECK(target.get_or_begin(key_of("empty")).outcome == OPKEEP_OUTCOME_BEGIN);
+}
+
+void own_handles(const opkeep::target &target) {
+    opkeep::claim claim = target.get_or_begin(key_of("moved"));
+    CHECK(claim.ticket && !claim.hit);
+    opkeep::ticket other = std::move(claim.ticket);
+    fails(OPKEEP_CODE_HANDLE, "unset", [&] { claim.ticket.publish(one_file("data")); });
+    CHECK(other.publish(one_file("data")));
+    fails(OPKEEP_CODE_TICKET_ENDED, "has ended", [&] { other.publish(one_file("data")); });
+    opkeep::hit hit = *target.get(key_of("moved"));
+    const opkeep_hit raw = hit.handle();
+    CHECK(hit.size() == 1 && hit[0].bytes == "data" && std::string(hit.info().target) == "target-1");
+    hit = opkeep::hit();
+    CHECK(opkeep_hit_count(raw) == 0);
+    CHECK(target.put(key_of("moved"), one_file("new")) && (*target.get(key_of("moved")))[0].bytes == "new");
+}
+
+void end_waits(const opkeep::target &target) {
+    const opkeep::claim held = target.get_or_begin(key_of("held"));
+    std::thread([&] {
+        const auto build = [] { return one_file("data"); };
+        opkeep::request request;
+        request.timeout = std::chrono::milliseconds(20);
+        fails(OPKEEP_CODE_TIMED_OUT, "time passed", [&] { target.get_or_build(key_of("held"), build, request); });
+        opkeep::cancel_source cancel;
+        cancel.cancel();
+        request = {};
+        request.cancel = &cancel;
+        fails(OPKEEP_CODE_CANCELLED, "cancelled", [&] { target.get_or_build(key_of("held"), build, request); });
+        request = {};
+        request.wait = false;
+        const opkeep::claim unshared = target.get_or_begin(key_of("held"), request);
+        CHECK(unshared.outcome == OPKEEP_OUTCOME_UNSHARED && unshared.ticket && !unshared.reason.empty());
+    }).join();
+}
+
+void judge_kernels(const opkeep::target &target) {
+    const std::string rules = R"({"version":1,"target":"target-1",)"
+                              R"("format":{"opaque":{"starts_with":[46,118],"max_bytes":99}},"metadata":"none"})";
+    CHECK(opkeep::verify("", ".version 8.0", {}, rules).empty());
+    const auto findings = opkeep::verify("", "text", {}, rules);
+    CHECK(findings.size() == 1 && findings[0].severity == OPKEEP_SEVERITY_ERROR);
+    fails(OPKEEP_CODE_RULES, "unknown", [] { opkeep::verify("unknown", "text"); });
+    opkeep::request request;
+    request.rules = rules;
+    fails(OPKEEP_CODE_KERNEL, findings[0].code, [&] {
+        target.get_or_build(key_of("invalid"), [] {
+            opkeep::new_files made = one_file("text");
+            made.object = "file";
+            return made;
+        }, request);
+    });
+}
+
+void use_no_store() {
+    const opkeep::cache cache("/dev/null/store", "test");
+    CHECK(cache.next_warning()->kind == OPKEEP_WARNING_KIND_STORE && !cache.next_warning());
+    CHECK(cache.target("target-1").get_or_build(key_of("made"), [] { return one_file("data"); }).at("file") == "data");
+    fails(OPKEEP_CODE_NAME, "framework", [] { opkeep::cache("/tmp", "a/b"); });
+    fails(OPKEEP_CODE_STORE, "/dev/null/store",
+          [] { opkeep::cache("/dev/null/store", "test", OPKEEP_MODE_REQUIRE); });
+    fails(OPKEEP_CODE_IO, "/does/not/exist", [] { opkeep::digest_of_file("/does/not/exist"); });
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    CHECK(argc == 2);
+    const opkeep::cache cache(argv[1], "test");
+    const opkeep::target target = cache.target("target-1");
+    build_once(target);
+    throw_in_a_build(target);
+    own_handles(target);
+    end_waits(target);
+    judge_kernels(target);
+    use_no_store();
+    return 0;
+}
