@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use opkeep_store::{Access, GcOptions, Statistics, TargetUsage};
+use clap::ValueEnum;
+use opkeep_kernel_entry::member::HEADER;
+use opkeep_kernel_entry::{GroupRecord, Header};
+use opkeep_store::{Access, Entry, GcOptions, Statistics, TargetStore, TargetUsage};
 use serde::Serialize;
 
 use crate::commands::gc::store::{UsageOutput, kernels, open, target_stores};
 use crate::flags::store::StoreArgs;
+use crate::input::entries::read_entries;
+use crate::input::store::threads;
 use crate::ui::json::{self, Milliseconds};
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, bytes, counted};
+use crate::ui::text::{Text, bytes, columns, counted};
 
 /// Report the store's statistics: hits, misses, compiles, time saved
 #[derive(Debug, clap::Args)]
@@ -20,7 +25,21 @@ pub(crate) struct Args {
     /// Reset the statistics after the report
     #[arg(long)]
     pub(crate) zero: bool,
+    /// Report the number and the size of the entries as well, by the framework that made them, or also by kernel: by its
+    /// name, or by its operator if opkeep compiled it. Reads every entry
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) by: Option<By>,
 }
+
+/// The rows of the entries' totals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum By {
+    Framework,
+    Kernel,
+}
+
+/// The maximum number of rows in text.
+const MAX_ROWS: usize = 50;
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let access = if args.zero { Access::Existing } else { Access::ReadOnly };
@@ -30,9 +49,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         let statistics = target.statistics();
         let usage = target.gc(&GcOptions::default().with_dry_run(true))?.before;
         text.append(&stats_text(&name, &statistics, &usage));
+        let contents = args.by.map(|by| contents(&target, by, output));
+        text.extend(contents.as_deref().map(contents_text));
         targets.push(TargetOutput {
             target: name,
             store: (&usage).into(),
+            contents,
             statistics: statistics.all().map(counter_output).collect(),
         });
         if args.zero {
@@ -67,7 +89,66 @@ struct StatsOutput {
 struct TargetOutput {
     target: String,
     store: UsageOutput,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    contents: Option<Vec<ContentOutput>>,
     statistics: BTreeMap<String, CounterOutput>,
+}
+
+/// Entries of one framework, or of one kernel of it.
+#[derive(Serialize)]
+struct ContentOutput {
+    /// None if opkeep compiled or imported them.
+    framework: Option<String>,
+    /// None without a name. Unset if not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel: Option<Option<String>>,
+    entries: u64,
+    bytes: u64,
+}
+
+/// Returns the totals of a target's entries, the largest first.
+fn contents(target: &TargetStore, by: By, output: &Output) -> Vec<ContentOutput> {
+    let mut totals: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+    let read = |entry: &Entry| Some((content_of(entry, by), entry.file_bytes() as u64));
+    for (content, bytes) in read_entries(target, threads(None), &output.cancel_token(), read) {
+        let (entries, total) = totals.entry(content).or_default();
+        *entries += 1;
+        *total += bytes;
+    }
+    let output =
+        |((framework, kernel), (entries, bytes))| ContentOutput { framework, kernel, entries, bytes };
+    let mut contents: Vec<ContentOutput> = totals.into_iter().map(output).collect();
+    contents.sort_by_key(|content| std::cmp::Reverse(content.bytes));
+    contents
+}
+
+/// Returns the framework and the kernel of an entry.
+fn content_of(entry: &Entry, by: By) -> (Option<String>, Option<Option<String>>) {
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let (framework, kernel) = match GroupRecord::of(entry) {
+        Some(record) => (some(&record.key.framework), some(record.kernel_or_name())),
+        None => {
+            let header = entry.lazy_member(HEADER).ok().flatten().and_then(Header::parse);
+            (None, header.and_then(|header| some(&header.op_type)))
+        }
+    };
+    (framework, (by == By::Kernel).then_some(kernel))
+}
+
+fn contents_text(contents: &[ContentOutput]) -> Text {
+    let row = |content: &ContentOutput| {
+        let framework = content.framework.as_deref().unwrap_or("opkeep");
+        let name = match &content.kernel {
+            Some(kernel) => format!("{framework} {}", kernel.as_deref().unwrap_or("(unnamed)")),
+            None => framework.to_owned(),
+        };
+        vec![name, counted(content.entries, "kernel"), bytes(content.bytes)]
+    };
+    let mut text = columns("    ", &contents.iter().take(MAX_ROWS).map(row).collect::<Vec<_>>());
+    if let Some(more @ 1..) = contents.len().checked_sub(MAX_ROWS) {
+        text.line(format_args!("    and {}, which the JSON output lists", counted(more, "other")));
+    }
+    text
 }
 
 #[derive(Serialize)]

@@ -1,6 +1,7 @@
 //! Reads the files that the command line names.
 
 pub(crate) mod dims;
+pub(crate) mod entries;
 pub(crate) mod model;
 pub(crate) mod options;
 pub(crate) mod pairs;

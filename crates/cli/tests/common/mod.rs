@@ -125,6 +125,12 @@ impl Place {
             .collect()
     }
 
+    /// The entry with this key.
+    pub(crate) fn entry(&self, key: &opkeep_digest::Digest) -> PathBuf {
+        let name = format!("{key}.kern");
+        self.entries().into_iter().find(|path| path.ends_with(&name)).unwrap()
+    }
+
     /// A compiler that answers queries and compiles the probe as the system's does, and compiles kernels by `body`, which
     /// may run the programs of [`PROBED`].
     pub(crate) fn compiler(&self, name: &str, body: &str) -> PathBuf {

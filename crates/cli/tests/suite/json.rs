@@ -251,6 +251,25 @@ fn stores(checker: &mut Checker) {
     run("repair DIR", &["repair", "cache"]);
     interrupted(checker);
     unverifiable(checker);
+    groups(checker);
+}
+
+/// A store of a framework's groups, one of them without rules for its kernel.
+fn groups(checker: &mut Checker) {
+    use crate::groups::{Group, TRITON};
+    let place = Place::new();
+    run(checker, &place, "explain --framework", &["explain", "--framework", "triton"]);
+    TRITON.put(&place);
+    let unjudged = Group { ptxas: "12.9", has_rules: false, ..TRITON }.put(&place);
+    run(checker, &place, "explain --framework", &["explain", "--framework", "triton"]);
+    for by in ["framework", "kernel"] {
+        run(checker, &place, "stats", &["stats", "--by", by]);
+    }
+    run(checker, &place, "verify", &["verify"]);
+    let unjudged = place.entry(&unjudged);
+    for command in ["inspect", "verify"] {
+        run(checker, &place, command, &[command, unjudged.to_str().unwrap()]);
+    }
 }
 
 /// A build that is interrupted before it compiles anything.

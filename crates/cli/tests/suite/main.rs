@@ -32,6 +32,8 @@ mod gc_kernel_cache;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
+mod groups;
+#[cfg(test)]
 mod in_process;
 #[cfg(test)]
 mod interrupted;

@@ -1,5 +1,6 @@
 //! The record of a group: the parts of its key, and what reports state.
 
+use std::fmt;
 use std::time::Duration;
 
 use opkeep_digest::{Digest, Fingerprint};
@@ -41,6 +42,11 @@ impl GroupRecord {
             compile_time: None,
             is_local: false,
         }
+    }
+
+    /// The name of the kernel; if it is unknown, that of the group. Empty if neither is known.
+    pub fn kernel_or_name(&self) -> &str {
+        if self.kernel.is_empty() { &self.key.name } else { &self.kernel }
     }
 
     /// Whether the entry holds a group: whether it has a record, readable or not.
@@ -118,5 +124,16 @@ impl GroupRecord {
             "made_by": concat!("opkeep ", env!("CARGO_PKG_VERSION")),
         })
         .to_string()
+    }
+}
+
+impl fmt::Display for GroupRecord {
+    /// Writes the framework and the kernel: `triton add_kernel`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.key.framework)?;
+        match self.kernel_or_name() {
+            "" => Ok(()),
+            name => write!(f, " {name}"),
+        }
     }
 }

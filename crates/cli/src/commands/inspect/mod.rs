@@ -1,5 +1,6 @@
 //! `opkeep inspect`: describes files field by field.
 
+mod group;
 mod info;
 mod inspected_file;
 mod kernel;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use opkeep_descriptor::{MAX_INFO_BYTES, read_info};
 use opkeep_digest::Digest;
-use opkeep_kernel_entry::EntryFile;
+use opkeep_kernel_entry::{EntryFile, GroupRecord};
 use opkeep_store::MAX_ENTRY_BYTES;
 use opkeep_validator::Code;
 use serde::Serialize;
@@ -22,10 +23,10 @@ use crate::ui::output::{ExitStatus, Output, chain};
 use crate::ui::text::Text;
 use inspected_file::{FileOutput, InspectedFile, file_text};
 
-/// Describe a .info, .json, .o, .so or .kern file field by field, and check it
+/// Describe a .info, .json, .o, .so, .cubin, .hsaco or .kern file field by field, and check it
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Operator descriptors (.info), kernel descriptions (.json), objects (.o, .so) or store entries (.kern)
+    /// Operator descriptors (.info), kernel descriptions (.json), objects (.o, .so, .cubin, .hsaco) or store entries (.kern)
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }
@@ -78,9 +79,10 @@ fn inspect(path: &Path) -> anyhow::Result<Vec<(PathBuf, InspectedFile)>> {
             let kernel = check_object_alone(path, None)?;
             Ok(one(kernel::with_report(InspectedFile::new("kernel object"), kernel)))
         }
+        "cubin" | "hsaco" => group::device_object(path).map(one),
         "kern" => Ok(one(entry(path, EntryFile::judge(path, read_file(path, MAX_ENTRY_BYTES)?, None)))),
         _ => bail!(
-            "`{}` is none of the files that inspect knows: .info, .json, .o, .so or .kern",
+            "`{}` is none of the files that inspect knows: .info, .json, .o, .so, .cubin, .hsaco or .kern",
             path.display()
         ),
     }
@@ -108,6 +110,11 @@ fn entry(path: &Path, stored: EntryFile) -> InspectedFile {
     }
     if let Some(why) = unverifiable {
         file.field("not judged", why);
+    }
+    if GroupRecord::is_in(&entry) {
+        group::describe(&mut file, &entry);
+        file.report = report;
+        return file;
     }
     describe_header(&mut file, header);
     if let Ok(Some(text)) = entry.lazy_member("info")

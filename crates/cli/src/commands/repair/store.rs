@@ -36,7 +36,7 @@ pub(crate) fn repair(
             with_kernel_check(&name, threads(args.jobs), &progress, &cancel, |verify| {
                 target_store.repair(&RepairOptions::new(verify).with_dry_run(args.dry_run))
             })
-            .0
+            .done
         });
         match repaired {
             Ok(report) => {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use opkeep_kernel_entry::EntryFile;
+use opkeep_kernel_entry::{EntryFile, GroupRecord};
 use opkeep_validator::{Code, Finding, Report};
 use serde::Serialize;
 
@@ -111,7 +111,9 @@ impl VerifyTally {
 
     /// Adds a store entry whose file the user named.
     pub(crate) fn add_entry(&mut self, file: &Path, stored: &EntryFile) {
-        self.line(file, "", &stored.target, stored.is_valid());
+        let group = stored.entry.as_ref().and_then(GroupRecord::of);
+        let suffix = group.map_or_else(String::new, |group| format!(" ({group})"));
+        self.line(file, &suffix, &stored.target, stored.is_valid());
         for problem in &stored.problems {
             self.text.line(format_args!("  {:<8} {problem}", "error"));
         }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use opkeep_cann_meta::{known_target, targets, unjudged};
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
-use opkeep_kernel_entry::{EntryVerdict, verify_entry};
+use opkeep_kernel_entry::{EntryVerdict, GroupRecord, verify_entry};
 use opkeep_store::{
     Access, Entry, OtherFile, OtherFileKind, ProblemKind, StoreProblem, VerifyOptions, VerifyReport,
 };
@@ -27,27 +27,52 @@ use crate::ui::text::{Text, bytes, columns, counted};
 pub(crate) struct Unverifiable {
     #[serde(serialize_with = "json::as_text")]
     key: Digest,
+    /// The framework that made it, and the name of the kernel. Unset if opkeep compiled it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
     why: String,
 }
 
-/// Calls `work` with options that check entries as kernels of `target`, and shows `progress`. Returns the result of
-/// `work`, and the entries that could not be checked completely, in the order of their keys.
+/// The result of checking the entries of a target.
+pub(crate) struct KernelCheck<T> {
+    pub(crate) done: T,
+    /// The entries that could not be checked completely, in the order of their keys.
+    pub(crate) unverifiable: Vec<Unverifiable>,
+    /// The number of entries without a problem that frameworks made, by framework.
+    pub(crate) frameworks: BTreeMap<String, usize>,
+}
+
+/// Calls `work` with options that check entries as kernels of `target`, and shows `progress`.
 pub(crate) fn with_kernel_check<T>(
     target: &str,
     threads: NonZeroUsize,
     progress: &Progress,
     cancel: &CancelToken,
     work: impl FnOnce(VerifyOptions<'_>) -> T,
-) -> (T, Vec<Unverifiable>) {
-    let (validator, unverifiable) = (Validator::builtin(), Mutex::new(Vec::new()));
-    let judge = |entry: &Entry| match verify_entry(entry, target, &validator) {
-        EntryVerdict::Valid => Ok(()),
-        EntryVerdict::Unverifiable { why } => {
-            let key = *entry.key();
-            unverifiable.lock().unwrap_or_else(PoisonError::into_inner).push(Unverifiable { key, why });
-            Ok(())
+) -> KernelCheck<T> {
+    let validator = Validator::builtin();
+    // By key, since an entry that changes meanwhile is judged again.
+    let (unverifiable, frameworks) = (Mutex::new(BTreeMap::new()), Mutex::new(BTreeMap::new()));
+    let judge = |entry: &Entry| {
+        let record = GroupRecord::of(entry);
+        let group = record.as_ref().map(ToString::to_string);
+        let why = match verify_entry(entry, target, &validator) {
+            EntryVerdict::Valid => None,
+            EntryVerdict::Unverifiable { why } => Some(why),
+            EntryVerdict::Invalid(error) => {
+                return Err(group.map_or_else(|| error.to_string(), |group| format!("{group}: {error}")));
+            }
+        };
+        let key = *entry.key();
+        if let Some(record) = record {
+            let mut frameworks = frameworks.lock().unwrap_or_else(PoisonError::into_inner);
+            frameworks.insert(key, record.key.framework);
         }
-        EntryVerdict::Invalid(error) => Err(error.to_string()),
+        if let Some(why) = why {
+            let mut unverifiable = unverifiable.lock().unwrap_or_else(PoisonError::into_inner);
+            unverifiable.insert(key, Unverifiable { key, group, why });
+        }
+        Ok(())
     };
     progress.start(target);
     let done = work(
@@ -57,10 +82,12 @@ pub(crate) fn with_kernel_check<T>(
             .with_progress(&|now| progress.update(now.checked, now.total))
             .with_cancelled(&|| cancel.is_cancelled()),
     );
-    let mut unverifiable = unverifiable.into_inner().unwrap_or_else(PoisonError::into_inner);
-    unverifiable.sort_by_key(|entry| entry.key);
-    unverifiable.dedup_by_key(|entry| entry.key);
-    (done, unverifiable)
+    let unverifiable = unverifiable.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut counts = BTreeMap::new();
+    for framework in frameworks.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
+        *counts.entry(framework).or_default() += 1;
+    }
+    KernelCheck { done, unverifiable: unverifiable.into_values().collect(), frameworks: counts }
 }
 
 /// The stores that were checked.
@@ -111,7 +138,7 @@ impl CheckedStores {
                     continue;
                 }
             };
-            let (report, unverifiable) =
+            let KernelCheck { done: report, unverifiable, frameworks } =
                 with_kernel_check(&name, threads, &progress, cancel, |options| target_store.verify(&options));
             let counts = Counts::of(&report, unverifiable.len());
             self.valid += counts.valid;
@@ -123,15 +150,21 @@ impl CheckedStores {
             let other_files: Vec<&OtherFile> =
                 report.other_files.iter().filter(|file| self.seen.insert(file.path.clone())).collect();
             details.extend(report.problems.iter().map(problem_line));
-            for Unverifiable { key, why } in &unverifiable {
-                details.line(format_args!("note       {key} of {name} cannot be judged in full: {why}"));
+            for Unverifiable { key, group, why } in &unverifiable {
+                let group = group.as_ref().map_or_else(String::new, |group| format!(" ({group})"));
+                details
+                    .line(format_args!("note       {key}{group} of {name} cannot be judged in full: {why}"));
+            }
+            for (framework, count) in &frameworks {
+                details.line(format_args!("{framework} made {} of {name}", counted(*count, "kernel")));
             }
             details.append(&other_files_text(&name, &other_files));
             if targets::named(&name).is_some() && known_target(&name).is_none() {
                 details.line(format_args!("note       kernels of {name}: {}", unjudged(&name)));
             }
             rows.push(counts.row(&name, &report));
-            targets.push(OrError::Done(target_output(&name, &report, unverifiable, &other_files)));
+            let target = target_output(&name, &report, unverifiable, frameworks, &other_files);
+            targets.push(OrError::Done(target));
         }
         progress.done();
         if repairable {
@@ -238,6 +271,7 @@ struct TargetOutput {
     bytes: u64,
     valid: u64,
     unverifiable: Vec<Unverifiable>,
+    frameworks: BTreeMap<String, usize>,
     flaws: Vec<ProblemOutput>,
     besides: Vec<OtherFileOutput>,
     missing_folders: usize,
@@ -282,6 +316,7 @@ fn target_output(
     target: &str,
     report: &VerifyReport,
     unverifiable: Vec<Unverifiable>,
+    frameworks: BTreeMap<String, usize>,
     other_files: &[&OtherFile],
 ) -> TargetOutput {
     TargetOutput {
@@ -290,6 +325,7 @@ fn target_output(
         bytes: report.checked.bytes,
         valid: report.valid.files.saturating_sub(unverifiable.len() as u64),
         unverifiable,
+        frameworks,
         flaws: report.problems.iter().map(ProblemOutput::from).collect(),
         besides: other_files.iter().map(|file| OtherFileOutput::from(*file)).collect(),
         missing_folders: report.missing.len(),

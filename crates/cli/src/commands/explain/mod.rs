@@ -1,5 +1,7 @@
 //! `opkeep explain`: reports why each kernel would be a hit or a miss. It compiles nothing and writes nothing.
 
+mod groups;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -24,11 +26,18 @@ use crate::ui::text::{Text, counted};
 #[command(after_help = ENVIRONMENT)]
 pub(crate) struct Args {
     /// Networks (.onnx), operator descriptors (.info), or directories of them
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "framework", conflicts_with = "framework", value_name = "PATH")]
     pub(crate) inputs: Vec<PathBuf>,
     /// Report instead how the only input differs from this descriptor
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "framework")]
     pub(crate) against: Option<PathBuf>,
+    /// Report instead what is stored for this framework, such as triton, and how the keys of each kernel differ; with
+    /// --target for that target only
+    #[arg(long, value_name = "NAME")]
+    pub(crate) framework: Option<String>,
+    /// Report this kernel of the framework only
+    #[arg(long, value_name = "NAME", requires = "framework", conflicts_with = "inputs")]
+    pub(crate) kernel: Option<String>,
     #[command(flatten)]
     pub(crate) common: CompileArgs,
     /// Explain a build with --trust-imported
@@ -91,6 +100,9 @@ struct ComparedOutput {
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if let Some(other) = &args.against {
         return compare(args, other, output);
+    }
+    if let Some(framework) = &args.framework {
+        return groups::explain(framework, args.kernel.as_deref(), &args.common, output);
     }
     let cancel = output.cancel_token();
     let engine = setup::engine(&args.common, &cancel, output)?;
