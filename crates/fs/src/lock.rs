@@ -204,12 +204,23 @@ impl Drop for FileLock {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::OwnedFd;
     use std::os::unix::process::CommandExt;
+
+    use rustix::fs::{Mode, OFlags};
 
     use super::*;
 
-    /// A child that was forked after a file was opened has that file, so another one is locked.
+    /// One test, since each fork of a test program copies the files of all tests in it.
     #[test]
+    fn forks_while_a_lock_file_is_opened_or_closed() {
+        a_file_that_a_forked_child_has_is_opened_again();
+        a_file_with_the_number_of_a_closed_lock_stays_open_in_a_child();
+    }
+
+    /// A child that was forked after a file was opened has that file, so another one is locked.
     fn a_file_that_a_forked_child_has_is_opened_again() {
         let temp = tempfile::NamedTempFile::new().unwrap();
         let mut opened = 0;
@@ -226,5 +237,36 @@ mod tests {
         // Other tests fork nothing.
         assert_eq!(opened, 2);
         assert!(matches!(FileLock::try_exclusive(file.unwrap()), Ok(TryLock::Held(_))));
+    }
+
+    /// While the system still closes a lock file, another file gets its number; a child that is forked then has that one.
+    fn a_file_with_the_number_of_a_closed_lock_stays_open_in_a_child() {
+        let temp = tempfile::NamedTempFile::new().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _reader_that_never_reads = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        while (&socket).write(&[0; 1 << 16]).is_ok() {}
+        socket.set_nonblocking(false).unwrap();
+        // Closing it waits for the unsent bytes.
+        rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::from_secs(2))).unwrap();
+        let mut socket = Some(File::from(OwnedFd::from(socket)));
+        let lock = LockFile::open(|| Ok(socket.take().unwrap())).unwrap();
+        let number = lock.file().unwrap().as_raw_fd();
+        let closing = std::thread::spawn(move || drop(lock));
+        // Not closed in programs, so that one can look at it.
+        let open = || rustix::fs::open(temp.path(), OFlags::RDONLY, Mode::empty()).unwrap();
+        let mut opened = Vec::new();
+        while opened.last().is_none_or(|last: &OwnedFd| last.as_raw_fd() != number) {
+            std::thread::sleep(PAUSE);
+            opened.push(open());
+            assert!(opened.len() < 1000, "the number is free before the file is closed");
+        }
+        assert!(!closing.is_finished());
+        let mut program = std::process::Command::new("readlink");
+        program.arg(format!("/proc/self/fd/{number}")).uid(rustix::process::geteuid().as_raw());
+        let found = String::from_utf8(program.output().unwrap().stdout).unwrap();
+        assert_eq!(found.trim_end(), temp.path().to_str().unwrap());
+        closing.join().unwrap();
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_cache::{Claim, Failure, PublishError, RemoteConfig, Source, TargetCache, Ticket};
 use opkeep_fs::{Fs, RootedFs, TempDir, TryLock};
@@ -16,7 +16,7 @@ use opkeep_testkit::{fork, in_forked_child};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::common::{Host, build, builder, claim, hit, key, pending, publish, resume, settle, until};
-use crate::processes::{Children, at, spawn};
+use crate::processes::{Children, at, holder, spawn};
 
 /// The longest time until the lock of a killed process is free.
 const SECOND: Duration = Duration::from_secs(1);
@@ -45,8 +45,15 @@ pub(crate) fn fork_with_a_ticket(cache: &TargetCache, file: &Path) {
         },
         |ticket| {
             assert!(!ticket.is_own());
+            // The child's own files get the numbers of the files that it closed.
+            let own: Vec<File> = (0..8).map(|_| tempfile::tempfile().unwrap()).collect();
+            own.iter().for_each(|file| file.set_modified(SystemTime::UNIX_EPOCH).unwrap());
             ticket.heartbeat();
             ticket.count_build(Duration::from_secs(1));
+            drop(ticket);
+            let is_untouched =
+                |file: &File| file.metadata().unwrap().modified().unwrap() == SystemTime::UNIX_EPOCH;
+            assert!(own.iter().all(is_untouched));
         },
     ];
     let lock = cache.store().unwrap().dir().join("locks").join(key("relu").to_string());
@@ -157,8 +164,9 @@ pub(crate) fn a_killed_parent() {
     for role in ["fork-and-hold", "fork-and-wait"] {
         let host = Host::new();
         let cache = host.cache();
-        let file = host.dir.path().join("held");
-        let first = (role == "fork-and-wait").then(|| build(claim(&cache, "relu")));
+        // A killed holder does not remove the file, so the one that waits locks the file that it has open.
+        let first = (role == "fork-and-wait").then(|| holder("hold", &host));
+        let file = host.dir.path().join("second");
         let mut parent = Children(vec![spawn(role, &host, &file)]);
         until("the child", || file.with_extension("child").exists());
         drop(first);

@@ -105,7 +105,7 @@ impl Drop for Children {
 }
 
 /// Starts a process in this role, which has the ticket.
-fn holder(role: &str, host: &Host) -> Children {
+pub(crate) fn holder(role: &str, host: &Host) -> Children {
     let file = host.dir.path().join("held");
     let holder = Children(vec![spawn(role, host, &file)]);
     until("the holder", || file.exists());
