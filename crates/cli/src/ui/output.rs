@@ -144,16 +144,16 @@ impl<'a> Output<'a> {
     /// The result cannot be written, for another reason than that its reader has exited.
     pub(crate) fn print_result(&self, text: &Text, json: &impl Serialize) -> anyhow::Result<()> {
         self.warn_of_file_limit();
-        let text = match self.format {
-            Format::Text if text.is_empty() => return Ok(()),
-            Format::Text => text.as_str(),
-            Format::Json => {
-                let warnings = &*self.warnings.borrow();
-                let document = Document { schema: JSON_SCHEMA, result: json, warnings };
-                let json = serde_json::to_string(&document).context("cannot write the result as JSON")?;
-                &printable_json(&json)
-            }
-        };
+        if self.format == Format::Text {
+            return if text.is_empty() { Ok(()) } else { self.write_result(text.as_str()) };
+        }
+        let warnings = &*self.warnings.borrow();
+        let document = Document { schema: JSON_SCHEMA, result: json, warnings };
+        let json = serde_json::to_string(&document).context("cannot write the result as JSON")?;
+        self.write_result(&printable_json(&json))
+    }
+
+    fn write_result(&self, text: &str) -> anyhow::Result<()> {
         if let Host::Caller(caller) = &self.host {
             caller.result(text.to_owned());
             return Ok(());
