@@ -26,6 +26,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     };
     vec![
         trial("a command in process prints nothing and handles no signal", silent),
+        trial("compilers of a host that ignores signals get the default", default_signals),
         trial("a token that another thread cancels ends compilers in process", cancelled),
     ]
 }
@@ -109,6 +110,29 @@ fn silent() {
         let observed = observed(&place, &mut hosted(&place, args));
         assert_eq!(observed["exit_code"], exit_code, "{args:?}: {observed}");
     }
+}
+
+/// A compiler need not notice each write that fails: beyond the limit on the size of files, the signal ends it, also if the
+/// host ignores the signal, as Python does.
+fn default_signals() {
+    let place = Place::new();
+    place.write("net/1.info", square_of(1));
+    let log = place.path("signals.log");
+    let body = format!("grep SigIgn /proc/self/status >> '{}'\nexec cc \"$@\"", log.display());
+    let cc = place.script("cc-logged", &body);
+    let plain = hosted(&place, &["build", "net"]);
+    let mut host = place.program("sh".as_ref(), &["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);
+    host.arg(plain.get_program()).args(plain.get_args()).env("CC", cc);
+    let observed = observed(&place, &mut host);
+    assert_eq!(observed["exit_code"], 0, "{observed}");
+    let ignores = |line: &str| {
+        let mask = line.split_whitespace().next_back().unwrap();
+        u64::from_str_radix(mask, 16).unwrap() & (1 << (rustix::process::Signal::XFSZ.as_raw() - 1)) != 0
+    };
+    let of_host = observed["before"].as_array().unwrap().iter().map(|line| line.as_str().unwrap());
+    assert!(of_host.filter(|line| line.starts_with("SigIgn")).all(ignores), "{observed}");
+    let lines = std::fs::read_to_string(log).unwrap();
+    assert!(!lines.is_empty() && !lines.lines().any(ignores), "{lines}");
 }
 
 fn cancelled() {

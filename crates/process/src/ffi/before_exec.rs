@@ -39,6 +39,10 @@ pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
         if getppid() != Some(parent) {
             return Err(rustix::io::Errno::SRCH.into());
         }
+        // A compiler need not notice each write that fails: beyond the limit on the size of files, the signal ends it. Python
+        // ignores the signal, and programs inherit that.
+        // SAFETY: the default action is no function that could be called.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
         close_inherited()?;
         if is_confined {
             call(|| {
