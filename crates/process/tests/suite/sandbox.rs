@@ -292,7 +292,7 @@ fn a_program_of_another_architecture_is_named() {
 #[test]
 fn pipes_and_devices_are_refused() {
     let bench = Bench::new();
-    let (_, seen) = bench.observe("mkfifo {}/pipe; (echo x > {}/pipe) & cat {}/pipe");
+    let (_, seen) = bench.observe("mkfifo {}/pipe; (echo x > {}/pipe) & cat {}/pipe; wait");
     assert!(
         matches!(Inputs::of(&[&seen], &files), Err(InputsError::NotAFile(path)) if path == bench.path("pipe"))
     );
