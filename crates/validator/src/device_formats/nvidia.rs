@@ -1,5 +1,5 @@
 //! Cubins: objects of NVIDIA's `ptxas`. NVIDIA documents little of the format, so each statement here was compared with
-//! what `cuobjdump -res-usage` and `-elf` of CUDA 13 print for objects of `ptxas` 12.9 and 13 for SM 75 to 121.
+//! what `cuobjdump -res-usage` and `-elf` print for objects of `ptxas` 12.4 to 13.5 for SM 75 to 121.
 
 use std::collections::HashMap;
 
