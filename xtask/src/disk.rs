@@ -86,6 +86,13 @@ pub(crate) fn empty_directory(path: &Path) -> Result<(), String> {
     fs::create_dir_all(path).map_err(message)
 }
 
+/// The entries of a directory.
+pub(crate) fn entries(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let message = |error| format!("cannot read `{}`: {error}", path.display());
+    let entries = fs::read_dir(path).map_err(message)?;
+    entries.map(|entry| entry.map(|entry| entry.path()).map_err(message)).collect()
+}
+
 /// The output of a program, which must succeed.
 pub(crate) fn output(program: &str, args: &[&str], directory: Option<&Path>) -> Result<Vec<u8>, String> {
     let line = format!("{program} {}", args.join(" "));

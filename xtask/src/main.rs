@@ -9,6 +9,7 @@ mod frameworks;
 mod guard;
 mod notices;
 mod public_items;
+mod python;
 mod report;
 mod steps;
 mod task;
@@ -55,6 +56,11 @@ const TASKS: &[(&str, &str, Task)] = &[
         "frameworks",
         "Triton and JAX with their own caches and with ours: races, damage, kills; needs Python and its index",
         frameworks::frameworks,
+    ),
+    (
+        "python",
+        "build, install and test the Python package, with each Python that there is; TEST names some tests",
+        python::python,
     ),
     ("public-items", "count the public names of each library; CRATE lists them", public_items::public_items),
     ("words", "count words that the vocabulary has others for; WORD lists its lines", words::words),

@@ -1,0 +1,461 @@
+"""A cache of files: kernels that a framework compiles by itself."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from . import _native
+from ._log import logger
+from .errors import ClosedError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import TracebackType
+    from typing import Any, Literal
+
+    from typing_extensions import Buffer, Self
+
+    Mode = Literal["enable", "force", "disable", "read-only", "require"]
+
+_LIMITS = ("ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO", "OPKEEP_MAX_CACHE_ENTRIES")
+
+
+class Cache:
+    """The files of one framework for one target, in a store that any number of processes share.
+
+    `root` is the store's directory, which is created. `target` names what the files are for, `framework` who makes
+    them: entries of different targets and frameworks never meet. `mode` is `enable`, `force` (make all, replace
+    entries), `disable`, `read-only` or `require` (a miss is an error). `trusted_owners` are the IDs of other users
+    whose entries may be used. A ticket whose process gives no heartbeat for `stale_after` seconds no longer keeps others
+    waiting; a ticket that is not ended keeps them waiting for `hold_limit` seconds at most. The variables that limit the
+    size of the command's store limit this one, too.
+
+    A store that cannot be used is a warning in the log `opkeep`: every caller makes its files.
+
+    Threads and forked children may use a cache, and it can be pickled: the receiver opens it again.
+
+    >>> import opkeep, tempfile
+    >>> directory = tempfile.TemporaryDirectory()
+    >>> cache = opkeep.Cache(directory.name, "cuda-sm_90", framework="example")
+    >>> cache.get(bytes(32)) is None
+    True
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        target: str,
+        *,
+        framework: str = "python",
+        mode: Mode = "enable",
+        trusted_owners: Sequence[int] = (),
+        stale_after: float = 30.0,
+        hold_limit: float = 3600.0,
+    ) -> None:
+        root = os.fsdecode(root)
+        self._arguments = (root, target, framework, mode, tuple(trusted_owners), stale_after, hold_limit)
+        limits = tuple(os.environ.get(name) or None for name in _LIMITS)
+        self._native: _native.Cache | None = _native.Cache(*self._arguments, limits)
+        self._process = os.getpid()
+        _open_caches.add(self)
+
+    def get(self, key: bytes | str, *, name: str = "") -> Hit | None:
+        """Return the files under `key`, or None. Every byte is checked; no lock is taken.
+
+        `key` is 32 bytes, or 64 hexadecimal digits: a digest of everything that can change the files, such as the
+        source, the options and the compiler. `name` tells several groups of files under one key apart.
+
+        >>> import opkeep, tempfile
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
+        >>> cache.publish("11" * 32, {"add.ptx": b".version 8.0"})
+        True
+        >>> cache.get("11" * 32)["add.ptx"]
+        b'.version 8.0'
+        """
+        files = self._open().get(key, name)
+        return None if files is None else Hit(files)
+
+    def get_or_begin(
+        self, key: bytes | str, *, name: str = "", timeout: float | None = None, wait: bool = True
+    ) -> Hit | Ticket:
+        """Return the files under `key`, or a ticket: the right and duty to make them while all other callers wait.
+
+        Waits while another caller makes the files, at most `timeout` seconds; then it raises `WaitTimeoutError`. The
+        ticket of a caller that does not wait is unshared: others may make the same files. If the holder fails for a
+        reason that it declares to hold for others, this raises `HolderFailedError`. A wait ends within 50 ms of Ctrl-C.
+
+        Both results are context managers. One for a ticket abandons it unless it was published.
+
+        >>> import opkeep, tempfile
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
+        >>> for _ in range(2):
+        ...     with cache.get_or_begin(bytes(32)) as claim:
+        ...         if isinstance(claim, opkeep.Ticket):
+        ...             print("published:", claim.publish({"add.ptx": b".version 8.0"}))
+        ...         else:
+        ...             print("found:", dict(claim))
+        published: True
+        found: {'add.ptx': b'.version 8.0'}
+        """
+        claim = self._open().get_or_begin(key, name, timeout, wait)
+        return Ticket(claim) if isinstance(claim, _native.Ticket) else Hit(claim)
+
+    def get_or_build(
+        self,
+        key: bytes | str,
+        build: Callable[[], Mapping[str, Buffer]],
+        *,
+        name: str = "",
+        timeout: float | None = None,
+    ) -> Mapping[str, Buffer]:
+        """Return the files under `key`: a `Hit`, or what `build` returns, which is published first.
+
+        One caller of all processes calls `build`, and the others wait. If `build` raises, the exception goes on, and one
+        of the waiters calls its own `build`. If the store cannot be written, a warning is logged.
+
+        >>> import opkeep, tempfile
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
+        >>> def build():
+        ...     print("building")
+        ...     return {"add.ptx": b".version 8.0"}
+        >>> dict(cache.get_or_build(bytes(32), build)) == dict(cache.get_or_build(bytes(32), build))
+        building
+        True
+        """
+        claim = self.get_or_begin(key, name=name, timeout=timeout)
+        if isinstance(claim, Hit):
+            return claim
+        with claim:
+            files = build()
+            try:
+                claim.publish(files)
+            except StoreError as error:
+                logger.warning("%s", error)
+            return files
+
+    def publish(
+        self,
+        key: bytes | str,
+        files: Mapping[str, Buffer],
+        *,
+        name: str = "",
+        kernel: str = "",
+        framework_version: str = "",
+        compile_time: float | None = None,
+    ) -> bool:
+        """Publish files without a ticket, in place of those that are stored. Return whether they were written.
+
+        The arguments are those of `get` and of `Ticket.publish`.
+
+        >>> import opkeep, tempfile
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
+        >>> cache.publish(bytes(32), {"add.ptx": b".version 8.0"}, kernel="add", compile_time=1.5)
+        True
+        >>> cache.get(bytes(32)).compile_time
+        1.5
+        """
+        return self._open().publish(key, name, files, kernel, framework_version, compile_time)
+
+    def close(self) -> None:
+        """Write the counts of hits and misses to the store, and let go of it. Tickets and hits stay as they are.
+
+        >>> import opkeep, tempfile
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> with opkeep.Cache(directory.name, "cuda-sm_90") as cache:
+        ...     pass
+        >>> cache.get(bytes(32))
+        Traceback (most recent call last):
+        ...
+        opkeep.errors.ClosedError: the cache was closed
+        """
+        native, self._native = self._native, None
+        if native is not None:
+            native.flush()
+
+    def _open(self) -> _native.Cache:
+        if self._native is None:
+            raise ClosedError("the cache was closed")
+        return self._native
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., Cache], tuple[Any, ...]]:
+        return _open_again, self._arguments
+
+    def __repr__(self) -> str:
+        root, target, framework, mode, *_ = self._arguments
+        return f"Cache({root!r}, {target!r}, framework={framework!r}, mode={mode!r})"
+
+
+class Hit(Mapping[str, bytes]):
+    """The files of a hit: a mapping of file names and bytes, in the order in which they were published.
+
+    The bytes were read and checked at once. Each access copies the file's bytes, which takes about 0.1 ms for 1 MiB.
+
+    >>> import opkeep, tempfile
+    >>> directory = tempfile.TemporaryDirectory()
+    >>> cache = opkeep.Cache(directory.name, "cuda-sm_90", framework="example")
+    >>> cache.publish(bytes(32), {"add.ptx": b".version 8.0", "add.json": b"{}"}, kernel="add")
+    True
+    >>> hit = cache.get(bytes(32))
+    >>> list(hit), hit["add.json"], hit.kernel, hit.framework, hit.target
+    (['add.ptx', 'add.json'], b'{}', 'add', 'example', 'cuda-sm_90')
+    """
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: _native.Group) -> None:
+        self._native: _native.Group | None = native
+
+    def __getitem__(self, name: str) -> bytes:
+        content = self._open().get(name)
+        if content is None:
+            raise KeyError(name)
+        return content
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in self._open().names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._open().names())
+
+    def __len__(self) -> int:
+        return len(self._open().names())
+
+    def digest(self, name: str) -> str:
+        """Return the SHA-256 digest of a file, which the cache has compared with its bytes.
+
+        >>> import hashlib, opkeep, tempfile
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
+        >>> cache.publish(bytes(32), {"add.ptx": b".version 8.0"})
+        True
+        >>> cache.get(bytes(32)).digest("add.ptx") == hashlib.sha256(b".version 8.0").hexdigest()
+        True
+        """
+        digest = self._open().digest(name)
+        if digest is None:
+            raise KeyError(name)
+        return digest
+
+    @property
+    def key(self) -> str:
+        """The key of the entry, as `opkeep verify` and `opkeep explain` name it: a digest of all parts of the key."""
+        return self._open().key
+
+    @property
+    def waited(self) -> bool:
+        """Whether another caller published the files while this one waited."""
+        return self._open().waited
+
+    @property
+    def framework(self) -> str:
+        """The framework that made the files; empty if a later version of opkeep wrote the entry."""
+        return self._open().record().framework
+
+    @property
+    def framework_version(self) -> str:
+        """The release of the framework; empty if unknown."""
+        return self._open().record().framework_version
+
+    @property
+    def target(self) -> str:
+        """The target; empty if a later version of opkeep wrote the entry."""
+        return self._open().record().target
+
+    @property
+    def kernel(self) -> str:
+        """The name of the kernel; empty if unknown."""
+        return self._open().record().kernel
+
+    @property
+    def compile_time(self) -> float | None:
+        """The compile time in seconds, if known."""
+        return self._open().record().compile_time
+
+    def close(self) -> None:
+        """Free the bytes.
+
+        >>> import opkeep, tempfile
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
+        >>> cache.publish(bytes(32), {"add.ptx": b".version 8.0"})
+        True
+        >>> with cache.get(bytes(32)) as hit:
+        ...     hit["add.ptx"]
+        b'.version 8.0'
+        >>> hit["add.ptx"]
+        Traceback (most recent call last):
+        ...
+        opkeep.errors.ClosedError: the hit was closed
+        """
+        self._native = None
+
+    def _open(self) -> _native.Group:
+        if self._native is None:
+            raise ClosedError("the hit was closed")
+        return self._native
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._native is None:
+            return "<closed Hit>"
+        return f"<Hit {self._native.key[:12]}: {', '.join(self._native.names())}>"
+
+
+class Ticket:
+    """The right and duty to make the files under a key, while all other callers wait.
+
+    A ticket ends when it is published, abandoned or no longer referenced, or when its process ends; then a waiter makes
+    the files, or gets them. Until then a native thread renews it.
+
+    A thread that holds a ticket does not wait for other keys: it gets unshared tickets instead. So two processes that need
+    each other's files do not wait for ever.
+
+    >>> import opkeep, tempfile
+    >>> directory = tempfile.TemporaryDirectory()
+    >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
+    >>> with cache.get_or_begin(bytes(32)) as ticket:
+    ...     ticket.is_shared, ticket.is_held
+    (True, True)
+    >>> ticket.is_held
+    False
+    """
+
+    __slots__ = ("_native",)
+
+    def __init__(self, native: _native.Ticket) -> None:
+        self._native = native
+
+    @property
+    def key(self) -> str:
+        """The key of the entry, as `Hit.key`."""
+        return self._native.key
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all other callers wait. If not, `unshared_reason` is the reason."""
+        return self._native.unshared_reason is None
+
+    @property
+    def unshared_reason(self) -> str | None:
+        """Why other callers may make the same files, if they may."""
+        return self._native.unshared_reason
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the ticket can be published: it has not ended, and this process got it."""
+        return self._native.is_held
+
+    def publish(
+        self,
+        files: Mapping[str, Buffer],
+        *,
+        kernel: str = "",
+        framework_version: str = "",
+        compile_time: float | None = None,
+    ) -> bool:
+        """Publish the files, all or none, which ends the ticket. Return whether they were written.
+
+        A file's content is `bytes`, which are not copied, or any other object with a buffer. `kernel`,
+        `framework_version` and `compile_time`, in seconds, are for reports; without a compile time, it is the time since
+        the ticket began.
+
+        If the files are not valid, this raises, and the ticket is still held. If the store cannot be written, this
+        raises `StoreError`, and the ticket has ended.
+
+        >>> import opkeep, tempfile
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
+        >>> ticket = cache.get_or_begin(bytes(32))
+        >>> ticket.publish({"../add.ptx": b".version 8.0"})
+        Traceback (most recent call last):
+        ...
+        opkeep.errors.InvalidNameError: "../add.ptx" cannot be the name of a file: expected 1 to 200 letters, digits, `_`, `-` and `.`, without a directory
+        >>> ticket.publish({"add.ptx": b".version 8.0"}, kernel="add")
+        True
+        """
+        return self._native.publish(files, kernel, framework_version, compile_time)
+
+    def abandon(self, reason: str | None = None) -> None:
+        """End the ticket without files. An ended ticket stays as it is.
+
+        With a `reason`, one that would hold for every caller, the waiters raise `HolderFailedError` at once. Without one,
+        a waiter makes the files.
+
+        >>> import opkeep, tempfile
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
+        >>> ticket = cache.get_or_begin(bytes(32))
+        >>> ticket.abandon("the kernel needs 300 KiB of shared memory")
+        >>> ticket.publish({"add.ptx": b".version 8.0"})
+        Traceback (most recent call last):
+        ...
+        opkeep.errors.TicketEndedError: the ticket has ended: it was published or abandoned before
+        """
+        self._native.abandon(reason)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # In a forked child, the ticket is the parent's.
+        if self._native.is_held:
+            self._native.abandon(None)
+
+    def __repr__(self) -> str:
+        state = "held" if self.is_held else "ended"
+        return f"<Ticket {self.key[:12]}: {state}>"
+
+
+_open_caches: WeakSet[Cache] = WeakSet()
+
+
+def _open_again(
+    root: str,
+    target: str,
+    framework: str,
+    mode: Mode,
+    trusted_owners: Sequence[int],
+    stale_after: float,
+    hold_limit: float,
+) -> Cache:
+    """Open a cache that was pickled."""
+    return Cache(
+        root,
+        target,
+        framework=framework,
+        mode=mode,
+        trusted_owners=trusted_owners,
+        stale_after=stale_after,
+        hold_limit=hold_limit,
+    )
+
+
+def _close_all() -> None:
+    """Write the counts of the caches that are open at exit. A forked child's are its parent's."""
+    for cache in list(_open_caches):
+        if cache._process == os.getpid():
+            cache.close()
+
+
+atexit.register(_close_all)

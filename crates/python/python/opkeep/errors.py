@@ -1,0 +1,117 @@
+"""The exceptions of opkeep. Their texts are those of the command.
+
+>>> import opkeep
+>>> issubclass(opkeep.InvalidKeyError, (opkeep.Error, ValueError))
+True
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Error(Exception):
+    """The base of all exceptions of opkeep.
+
+    >>> import opkeep
+    >>> opkeep.Error("the disk is full", help=["free some space"]).help
+    ('free some space',)
+    """
+
+    help: tuple[str, ...]
+    """What to do about it; often nothing."""
+
+    def __init__(self, text: str, *, help: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.help = tuple(help)
+
+
+class ArgumentError(Error, TypeError):
+    """An argument has a type that is not accepted."""
+
+
+class InvalidKeyError(Error, ValueError):
+    """A key is neither 32 bytes nor 64 hexadecimal digits."""
+
+
+class InvalidNameError(Error, ValueError):
+    """The name of a framework, a target or a file is not valid."""
+
+
+class InvalidFilesError(Error, ValueError):
+    """There are no files, too many, an empty one, or a file is missing that was named."""
+
+
+class TooLargeError(InvalidFilesError):
+    """The files are larger than an entry may be."""
+
+
+class InvalidKernelError(Error, ValueError):
+    """The kernel among the files is not valid. Nothing was published, and the ticket is still held."""
+
+
+class StoreError(Error):
+    """The store cannot be read or written. Files that the caller made can be used nevertheless."""
+
+
+class NotCachedError(StoreError):
+    """The mode of the cache forbids making the files, and they are not stored."""
+
+
+class ClosedError(Error, ValueError):
+    """The cache, or the hit, was closed."""
+
+
+class TicketError(Error):
+    """The ticket cannot be used."""
+
+
+class TicketEndedError(TicketError):
+    """The ticket was published or abandoned before."""
+
+
+class ForkedTicketError(TicketError):
+    """The ticket belongs to the process that forked this one."""
+
+
+class HolderFailedError(Error):
+    """Another caller failed to make the files, for a reason that holds for this one as well. The text is its reason."""
+
+
+class WaitTimeoutError(Error, TimeoutError):
+    """Another caller did not finish within the timeout."""
+
+
+class CommandError(Error):
+    """A command failed: an input cannot be read, or nothing could be done.
+
+    >>> import opkeep
+    >>> try:
+    ...     opkeep.inspect("missing.json")
+    ... except opkeep.CommandError as error:
+    ...     error.exit_code
+    2
+    """
+
+    exit_code: int
+    """The exit code that the command would have."""
+    result: Mapping[str, Any]
+    """The result as far as the command got; see docs/json.md. Often empty."""
+
+    def __init__(
+        self, text: str, *, help: Sequence[str] = (), exit_code: int = 2, result: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(text, help=help)
+        self.exit_code = exit_code
+        self.result = result or {}
+
+
+class UsageError(CommandError, ValueError):
+    """An argument of a command has a value that is not accepted."""
+
+
+class InternalError(Error):
+    """An error in opkeep itself. Please report it."""

@@ -1,0 +1,316 @@
+"""The types of the commands' arguments and results. docs/json.md states what each field means.
+
+>>> from opkeep.results import BuildResult
+>>> "kernels" in BuildResult.__annotations__
+True
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict, Union
+
+StrPath = Union[str, "os.PathLike[str]"]
+"""A path."""
+
+OneOrMore = Union[str, int, "os.PathLike[str]", "Sequence[str | int | os.PathLike[str]]"]
+"""A value, or several."""
+
+
+class StoreFlags(TypedDict, total=False):
+    """The store of a command."""
+
+    cache_dir: StrPath | None
+    trusted_owner: OneOrMore
+
+
+class StatsFlags(StoreFlags, total=False):
+    """The flags of `stats`."""
+
+    zero: bool
+
+
+class VerifyFlags(StoreFlags, total=False):
+    """The flags of `verify`."""
+
+    jobs: int | None
+    target: str | None
+
+
+class CompileFlags(StoreFlags, total=False):
+    """The flags of `build` and `explain`."""
+
+    target: str | None
+    jobs: int | None
+    fail_fast: bool
+    nice: int
+    deadline: float
+    cache_mode: Literal["enable", "force", "disable", "read-only", "require"]
+    dim: Mapping[str, int]
+    option: Mapping[str, object]
+    cann: StrPath | None
+    cann_driver: Literal["auto", "workers", "process"]
+    toolchain_input: OneOrMore
+    op_debug_level: int | None
+    op_debug_config: StrPath | None
+    trust_imported: bool
+
+
+class BuildFlags(CompileFlags, total=False):
+    """The flags of `build`."""
+
+    no_kernel_meta: bool
+    kernel_meta: StrPath | None
+    replace: bool
+
+
+class ExplainFlags(CompileFlags, total=False):
+    """The flags of `explain`."""
+
+    against: StrPath | None
+
+
+class Result(TypedDict):
+    """The fields of every result."""
+
+    schema: int
+    warnings: list[str]
+    exit_code: Literal[0, 1]
+
+
+class FileError(TypedDict):
+    """A path that could not be read."""
+
+    file: str
+    error: str
+
+
+class Imported(TypedDict):
+    """The origin of an imported kernel."""
+
+    folder: str
+    name: str
+    framework: str
+    said: dict[str, str]
+    has_options: bool
+    at: int
+    toolchain: None
+    op_sources: None
+
+
+class BuiltKernel(TypedDict):
+    """A kernel of a build."""
+
+    name: str
+    key: str | None
+    op_type: str
+    operators: list[str]
+    outcome: Literal["reused", "compiled", "shared", "bypassed", "skipped", "cancelled", "failed"]
+    reason: str | None
+    imported: Imported | None
+    compile_ms: float | None
+    bytes: int | None
+
+
+class LeftAlone(TypedDict, total=False):
+    """A kernel of a framework that was not replaced."""
+
+    name: str
+    reason: str
+    why: str
+    machine: str | None
+    e_flags: int | None
+    architecture: str | None
+    chip: str | None
+
+
+class _BuildPlacement(TypedDict, total=False):
+    """The fields of a build that are absent if the kernels were not placed, or if all inputs could be read."""
+
+    kernel_meta: str
+    contested_names: list[str]
+    unusable_names: list[str]
+    names_in_parts: list[str]
+    left_alone: list[LeftAlone]
+    kernel_meta_quarantine: str | None
+    kernel_meta_displaced: list[str]
+    kernel_meta_risk: str | None
+    kernel_meta_error: str
+    unreadable: list[FileError]
+
+
+class BuildResult(Result, _BuildPlacement):
+    """The result of `build`."""
+
+    network: str | None
+    target: str
+    targets: list[str]
+    backend: str
+    operators: int
+    kernels: int
+    reused: int
+    compiled: int
+    shared: int
+    bypassed: int
+    skipped: int
+    cancelled: int
+    failed: int
+    elapsed_ms: float
+    results: list[BuiltKernel]
+    interrupted: bool
+
+
+class Difference(TypedDict):
+    """A field that differs."""
+
+    path: str
+    old: str
+    new: str
+
+
+class Nearest(TypedDict):
+    """The stored kernel that differs least."""
+
+    name: str
+    job: list[Difference]
+    spec: list[Difference]
+    toolchain: list[str]
+    op_sources: list[str]
+
+
+class ExplainedKernel(TypedDict, total=False):
+    """A kernel and whether it is stored."""
+
+    name: str
+    key: str | None
+    op_type: str
+    operators: list[str]
+    outcome: Literal["hit", "miss", "bypassed", "refused"]
+    reason: str
+    nearest: Nearest | None
+    imported: Imported | None
+    imported_problem: str | None
+
+
+class ExplainResult(Result, total=False):
+    """The result of `explain`: `kernels`, or `job` and `spec` with `against`."""
+
+    kernels: list[ExplainedKernel]
+    job: list[Difference]
+    spec: list[Difference]
+    unreadable: list[FileError]
+
+
+class Finding(TypedDict):
+    """A finding of the validator."""
+
+    code: str
+    severity: Literal["error", "warning", "note"]
+    message: str
+    hint: str
+    more: int
+
+
+class InspectedFile(TypedDict, total=False):
+    """A file: `file` and `error`, or all other fields."""
+
+    file: str
+    error: str
+    kind: str
+    valid: bool
+    fields: dict[str, str]
+    problems: list[str]
+    findings: list[Finding]
+
+
+class InspectResult(Result):
+    """The result of `inspect`."""
+
+    files: list[InspectedFile]
+
+
+class Counts(TypedDict):
+    """What was counted in a target."""
+
+    since: int
+    hits: int
+    absent: int
+    damaged: int
+    untrusted: int
+    trouble: int
+    compiles: int
+    compile_ms: float
+    waits: int
+    wait_ms: float
+    saved_ms: float
+    puts: int
+    evictions: int
+    quarantines: int
+    bytes_read: int
+    bytes_written: int
+    bytes_evicted: int
+    remote_hits: int
+    remote_puts: int
+    remote_errors: int
+
+
+class Stored(TypedDict):
+    """What is stored for a target."""
+
+    kernels: int
+    files: int
+    bytes: int
+
+
+class TargetStats(TypedDict):
+    """The statistics of a target."""
+
+    target: str
+    store: Stored
+    statistics: Counts
+
+
+class _StatsLimits(TypedDict, total=False):
+    """The fields that are absent if there is no store."""
+
+    max_bytes: int | None
+    max_entries: int | None
+    remain_percent: int
+
+
+class StatsResult(Result, _StatsLimits):
+    """The result of `stats`."""
+
+    root: str
+    targets: list[TargetStats]
+
+
+class VerifiedFile(TypedDict, total=False):
+    """A kernel in a file: `file` and `error`, or all other fields."""
+
+    file: str
+    error: str
+    object: str | None
+    target: str
+    valid: bool
+    problems: list[str]
+    unverifiable: str | None
+    findings: list[Finding]
+
+
+class VerifyResult(Result):
+    """The result of `verify`. docs/json.md has the fields of stores, caches and ranks."""
+
+    checked: int
+    valid: int
+    refused: int
+    unusable: int
+    rests: int
+    in_progress: int
+    passed_over: list[str]
+    passed_over_count: int
+    files: list[VerifiedFile]
+    stores: list[dict[str, Any]]
+    caches: list[dict[str, Any]]
+    ranks: list[dict[str, Any]]

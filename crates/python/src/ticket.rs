@@ -1,0 +1,45 @@
+//! The duty to make the files of a group.
+
+use opkeep_embed::GroupTicket;
+use pyo3::prelude::*;
+
+use crate::call::without_gil;
+use crate::files::Files;
+
+/// The duty to make the files of a group.
+#[pyclass(frozen, module = "opkeep._native")]
+pub(crate) struct Ticket {
+    pub(crate) ticket: GroupTicket,
+    #[pyo3(get)]
+    pub(crate) unshared_reason: Option<String>,
+}
+
+#[pymethods]
+impl Ticket {
+    #[getter]
+    fn key(&self) -> String {
+        self.ticket.key().digest().to_string()
+    }
+
+    #[getter]
+    fn is_held(&self) -> bool {
+        self.ticket.is_held()
+    }
+
+    fn publish(
+        &self,
+        py: Python<'_>,
+        files: &Bound<'_, PyAny>,
+        kernel: String,
+        framework_version: String,
+        compile_time: Option<f64>,
+    ) -> PyResult<bool> {
+        let files = Files::new(files, kernel, framework_version, compile_time)?;
+        without_gil(py, || self.ticket.publish(&files.group()))
+    }
+
+    #[pyo3(signature = (reason))]
+    fn abandon(&self, py: Python<'_>, reason: Option<String>) -> PyResult<()> {
+        without_gil(py, || self.ticket.abandon(reason.as_deref()))
+    }
+}

@@ -1,0 +1,107 @@
+"""What several tests use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import opkeep
+
+KEY = bytes(range(32))
+FILES = {"add.ptx": b".version 8.0", "add.json": b'{"shared": 0}'}
+ROOT = Path(__file__).resolve().parents[3]
+"""The root of the repository."""
+
+
+class CacheTest(unittest.TestCase):
+    """A test with a store of its own."""
+
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = directory.name
+        self.cache = self.open()
+        self.addCleanup(self.cache.close)
+
+    def open(self, **arguments: object) -> opkeep.Cache:
+        """Open the cache once more."""
+        return opkeep.Cache(self.root, "cuda-sm_90", **arguments)  # type: ignore[arg-type]
+
+    def begin(self, key: bytes = KEY) -> opkeep.Ticket:
+        """Begin the files of `key`, which are not stored."""
+        claim = self.cache.get_or_begin(key)
+        assert isinstance(claim, opkeep.Ticket)
+        return claim
+
+    def start(self, program: str, *arguments: str) -> subprocess.Popen[str]:
+        """Start a program in a new interpreter that ends with the test. `cache` is the test's cache there, `KEY` the key."""
+        begin = (
+            "import os, sys, time, signal, opkeep\n"
+            f"cache = opkeep.Cache({self.root!r}, 'cuda-sm_90')\n"
+            "KEY = bytes(range(32))\n"
+            "def say(text): print(text, flush=True)\n"
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-c", begin + program, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(_end, process)
+        return process
+
+    def assert_says(self, process: subprocess.Popen[str], text: str) -> None:
+        """Wait for a line of a program."""
+        assert process.stdout is not None and process.stderr is not None
+        line = process.stdout.readline().strip()
+        if line != text:
+            self.fail(f"expected {text!r}, found {line!r}; {process.stderr.read() if not line else ''}")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+@contextlib.contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Fail if the block takes longer."""
+    begin = time.monotonic()
+    yield
+    took = time.monotonic() - begin
+    assert took <= seconds, f"took {took:.2f} s, more than {seconds} s"
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition."""
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, f"{what} did not happen"
+        time.sleep(0.005)
+
+
+def in_child(function: Callable[[], object]) -> None:
+    """Run a function in a forked child; fail if it fails there."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            function()
+            code = 0
+        except BaseException:  # The child must not go on with the parent's tests.
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert status == 0, f"the child ended with {status}"

@@ -1,0 +1,324 @@
+"""The cache: hits, tickets, bad arguments."""
+
+from __future__ import annotations
+
+import array
+import logging
+import mmap
+import os
+import pickle
+import unittest
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import opkeep
+from helper import FILES, KEY, CacheTest
+
+
+class CallsTest(CacheTest):
+    def test_a_miss_is_published_and_becomes_a_hit(self) -> None:
+        self.assertIsNone(self.cache.get(KEY))
+        ticket = self.begin()
+        self.assertTrue(ticket.is_held and ticket.is_shared)
+        self.assertIsNone(ticket.unshared_reason)
+        self.assertTrue(ticket.publish(FILES, kernel="add", framework_version="3.9.0", compile_time=2.5))
+        self.assertFalse(ticket.is_held)
+        hit = self.cache.get_or_begin(KEY)
+        assert isinstance(hit, opkeep.Hit)
+        self.assertEqual(dict(hit), FILES)
+        self.assertEqual(list(hit), list(FILES))
+        self.assertEqual((hit.kernel, hit.framework_version, hit.compile_time), ("add", "3.9.0", 2.5))
+        self.assertEqual((hit.framework, hit.target, hit.waited), ("python", "cuda-sm_90", False))
+        self.assertEqual(hit.key, ticket.key)
+        self.assertEqual(len(hit), 2)
+        self.assertIn("add.ptx", hit)
+        self.assertNotIn("add.cubin", hit)
+        self.assertNotIn(1, hit)
+        for missing in (lambda: hit["add.cubin"], lambda: hit.digest("add.cubin")):
+            self.assertRaises(KeyError, missing)
+        self.assertIn("add.ptx", repr(hit))
+        self.assertIn("cuda-sm_90", repr(self.cache))
+
+    def test_a_key_is_bytes_or_digits(self) -> None:
+        self.cache.publish(KEY, FILES)
+        self.assertIsNotNone(self.cache.get(KEY.hex()))
+        self.assertIsNotNone(self.cache.get(KEY.hex().upper()))
+
+    def test_name_framework_and_target_tell_groups_apart(self) -> None:
+        self.cache.publish(KEY, FILES, name="launcher")
+        self.assertIsNotNone(self.cache.get(KEY, name="launcher"))
+        self.assertIsNone(self.cache.get(KEY))
+        self.assertIsNone(self.open(framework="other").get(KEY, name="launcher"))
+        self.assertIsNone(opkeep.Cache(self.root, "cuda-sm_80").get(KEY, name="launcher"))
+
+    def test_a_root_may_be_a_path(self) -> None:
+        self.cache.publish(KEY, FILES)
+        self.assertIsNotNone(opkeep.Cache(Path(self.root), "cuda-sm_90").get(KEY))
+
+    def test_any_buffer_can_be_published(self) -> None:
+        with mmap.mmap(-1, 4) as mapped:
+            mapped[:] = b"mmap"
+            files: OrderedDict[str, Any] = OrderedDict(
+                bytes=b"bytes",
+                bytearray=bytearray(b"bytearray"),
+                view=memoryview(b"a view")[2:],
+                strided=memoryview(b"s_t_r_")[::2],
+                array=array.array("I", [1, 2]),
+                mmap=mapped,
+            )
+            self.cache.publish(KEY, files)
+        hit = self.cache.get(KEY)
+        assert hit is not None
+        self.assertEqual(hit["view"], b"view")
+        self.assertEqual(hit["strided"], b"str")
+        self.assertEqual(hit["array"], array.array("I", [1, 2]).tobytes())
+        self.assertEqual((hit["bytes"], hit["bytearray"], hit["mmap"]), (b"bytes", b"bytearray", b"mmap"))
+
+    def test_get_or_build_builds_once(self) -> None:
+        calls: list[int] = []
+
+        def build() -> dict[str, bytes]:
+            calls.append(1)
+            return FILES
+
+        for _ in range(3):
+            self.assertEqual(dict(self.cache.get_or_build(KEY, build)), FILES)
+        self.assertEqual(len(calls), 1)
+
+    def test_a_build_that_raises_frees_the_key(self) -> None:
+        def fail() -> dict[str, bytes]:
+            raise ZeroDivisionError("line 3")
+
+        def interrupt() -> dict[str, bytes]:
+            raise KeyboardInterrupt
+
+        kept = []
+        for build, kind in ((fail, ZeroDivisionError), (interrupt, KeyboardInterrupt)):
+            with self.assertRaises(kind) as raised:
+                self.cache.get_or_build(KEY, build)
+            # An exception keeps its frames, and these keep the ticket.
+            kept.append(raised.exception)
+            other = self.open().get_or_begin(KEY, timeout=5)
+            assert isinstance(other, opkeep.Ticket)
+            self.assertTrue(other.is_shared)
+            other.abandon()
+
+    def test_a_build_is_not_lost_when_the_store_cannot_be_written(self) -> None:
+        error = opkeep.StoreError("the disk is full")
+        with mock.patch.object(opkeep.Ticket, "publish", side_effect=error), self.assertLogs("opkeep") as logs:
+            self.assertEqual(self.cache.get_or_build(KEY, lambda: FILES), FILES)
+        self.assertEqual(logs.output, ["WARNING:opkeep:the disk is full"])
+
+    def test_a_ticket_is_a_context_manager(self) -> None:
+        with self.assertRaises(ZeroDivisionError), self.begin() as ticket:
+            raise ZeroDivisionError
+        self.assertFalse(ticket.is_held)
+        with self.begin() as ticket:
+            pass
+        self.assertFalse(ticket.is_held)
+        with self.begin() as ticket:
+            ticket.publish(FILES)
+        with self.cache.get_or_begin(KEY) as hit:
+            assert isinstance(hit, opkeep.Hit)
+            self.assertEqual(hit["add.ptx"], FILES["add.ptx"])
+        self.assertRaises(opkeep.ClosedError, lambda: hit["add.ptx"])
+        self.assertIn("closed", repr(hit))
+
+    def test_a_ticket_that_is_dropped_frees_the_key(self) -> None:
+        self.begin()
+        with self.begin() as ticket:
+            self.assertTrue(ticket.is_shared)
+
+    def test_without_waiting_a_ticket_is_unshared(self) -> None:
+        with self.begin():
+            other = self.open().get_or_begin(KEY, wait=False)
+            assert isinstance(other, opkeep.Ticket)
+            self.assertFalse(other.is_shared)
+            self.assertIn("another caller", str(other.unshared_reason))
+
+    def test_modes(self) -> None:
+        disabled = self.open(mode="disable")
+        self.assertFalse(disabled.publish(KEY, FILES))
+        with disabled.get_or_begin(KEY) as ticket:
+            assert isinstance(ticket, opkeep.Ticket)
+            self.assertFalse(ticket.is_shared)
+            self.assertFalse(ticket.publish(FILES))
+        with self.assertRaisesRegex(opkeep.NotCachedError, "forbids building"):
+            self.open(mode="require").get_or_begin(KEY)
+        self.cache.publish(KEY, FILES)
+        self.assertIsNotNone(self.open(mode="require").get(KEY))
+        self.assertIsNotNone(self.open(mode="read-only").get(KEY))
+
+    def test_a_cache_can_be_pickled(self) -> None:
+        self.cache.publish(KEY, FILES)
+        self.assertIsNotNone(pickle.loads(pickle.dumps(self.cache)).get(KEY))
+        self.assertRaises(TypeError, pickle.dumps, self.begin(bytes(32)))
+
+    def test_counts_are_written(self) -> None:
+        with self.cache as cache:
+            cache.publish(KEY, FILES)
+            cache.get(KEY)
+        statistics = opkeep.stats(cache_dir=self.root)["targets"][0]["statistics"]
+        self.assertEqual((statistics["hits"], statistics["puts"]), (1, 1))
+
+
+class BadInputTest(CacheTest):
+    def test_keys(self) -> None:
+        for key in (b"", b"x" * 31, b"x" * 33, "", "1" * 63, "1" * 65, "g" * 64, "\ud800", "é" * 64):
+            for call in (self.cache.get, self.cache.get_or_begin):
+                with self.assertRaisesRegex(opkeep.InvalidKeyError, "32 bytes, or 64 hexadecimal digits; found"):
+                    call(key)
+        for wrong in (None, 7, bytearray(32), ["1"]):
+            with self.assertRaisesRegex(opkeep.ArgumentError, "key: expected 32 bytes"):
+                self.cache.get(wrong)  # type: ignore[arg-type]
+
+    def test_files(self) -> None:
+        cases: list[tuple[Any, type[opkeep.Error], str]] = [
+            ({}, opkeep.InvalidFilesError, "at least one file"),
+            ({"a": b""}, opkeep.InvalidFilesError, "`a` is empty"),
+            ({f"f{number}": b"x" for number in range(100)}, opkeep.InvalidFilesError, "at most"),
+            ({"a/b": b"x"}, opkeep.InvalidNameError, "a/b"),
+            ({"..": b"x"}, opkeep.InvalidNameError, "without a directory"),
+            ({"/a": b"x"}, opkeep.InvalidNameError, ""),
+            ({"a\0b": b"x"}, opkeep.InvalidNameError, ""),
+            ({"": b"x"}, opkeep.InvalidNameError, ""),
+            ({"\ud800": b"x"}, opkeep.InvalidNameError, ""),
+            ({"a" * 201: b"x"}, opkeep.InvalidNameError, ""),
+            ({1: b"x"}, opkeep.ArgumentError, "a name that is a text, found `int`"),
+            ({"a": "text"}, opkeep.ArgumentError, "an object with a buffer|with a buffer, found `str`"),
+            ({"a": None}, opkeep.ArgumentError, "found `NoneType`"),
+            ([("a", b"x")], opkeep.ArgumentError, "files: expected a mapping"),
+            (None, opkeep.ArgumentError, "files: expected a mapping"),
+        ]
+        with self.begin() as ticket:
+            for files, kind, text in cases:
+                for publish in (ticket.publish, lambda files: self.cache.publish(KEY, files)):
+                    with self.subTest(files=str(files)[:40]), self.assertRaisesRegex(kind, text):
+                        publish(files)
+            # Nothing was published, and the ticket is still held.
+            self.assertTrue(ticket.is_held)
+            self.assertIsNone(self.cache.get(KEY))
+
+    def test_files_of_more_than_an_entry_may_have(self) -> None:
+        # Pages that are not written take no memory.
+        with mmap.mmap(-1, (1 << 30) + 1) as mapped, self.begin() as ticket:
+            with self.assertRaisesRegex(opkeep.TooLargeError, "1073741825 bytes"):
+                ticket.publish({"a": mapped})
+            half = bytes(1 << 29)
+            with self.assertRaisesRegex(opkeep.TooLargeError, "1073741824 bytes"):
+                ticket.publish({"a": half, "b": half})
+            self.assertTrue(ticket.is_held)
+
+    def test_a_mapping_that_raises(self) -> None:
+        class Broken(dict[str, bytes]):
+            def items(self) -> Any:
+                raise ZeroDivisionError
+
+        with self.begin() as ticket:
+            self.assertRaises(ZeroDivisionError, ticket.publish, Broken(a=b"x"))
+            self.assertTrue(ticket.is_held)
+
+    def test_settings(self) -> None:
+        for target in ("", "a/b", ".hidden", "x" * 101, "é"):
+            with self.assertRaises(opkeep.InvalidNameError):
+                opkeep.Cache(self.root, target)
+            with self.assertRaises(opkeep.InvalidNameError):
+                self.open(framework=target)
+        with self.assertRaisesRegex(opkeep.ArgumentError, "enable, force, disable, read-only or require"):
+            self.open(mode="on")
+        for wrong in ({"target": 1}, {"framework": None}, {"trusted_owners": ["me"]}, {"trusted_owners": [-1]}):
+            arguments: dict[str, Any] = {"root": self.root, "target": "cuda-sm_90", **wrong}
+            with self.subTest(wrong), self.assertRaises((TypeError, OverflowError)):
+                opkeep.Cache(**arguments)
+        self.assertRaises(TypeError, opkeep.Cache, 7, "cuda-sm_90")
+
+    def test_times(self) -> None:
+        for timeout in (-1.0, float("nan")):
+            with self.assertRaisesRegex(opkeep.ArgumentError, "timeout: expected 0 seconds or more"):
+                self.cache.get_or_begin(KEY, timeout=timeout)
+        with self.assertRaises(TypeError):
+            self.cache.get_or_begin(KEY, timeout="long")  # type: ignore[arg-type]
+        for timeout in (1e300, float("inf"), 0):
+            with self.cache.get_or_begin(KEY, timeout=timeout) as ticket:
+                self.assertIsInstance(ticket, opkeep.Ticket)
+
+    def test_use_after_the_end(self) -> None:
+        for end in (lambda ticket: ticket.publish(FILES), lambda ticket: ticket.abandon()):
+            ticket = self.begin(os.urandom(32))
+            end(ticket)
+            for again in (lambda: ticket.publish(FILES), lambda: ticket.publish(FILES, kernel="x")):
+                with self.assertRaisesRegex(opkeep.TicketEndedError, "published or abandoned before"):
+                    again()
+            ticket.abandon("late")
+            self.assertIn("ended", repr(ticket))
+
+    def test_closed_handles(self) -> None:
+        ticket = self.begin()
+        self.cache.close()
+        self.cache.close()
+        for call in (self.cache.get, self.cache.get_or_begin):
+            self.assertRaises(opkeep.ClosedError, call, KEY)
+        self.assertRaises(opkeep.ClosedError, self.cache.publish, KEY, FILES)
+        # The ticket has a store of its own.
+        self.assertTrue(ticket.publish(FILES))
+        hit = self.open().get(KEY)
+        assert hit is not None
+        hit.close()
+        for use in (lambda: hit["add.ptx"], lambda: len(hit), lambda: hit.key, lambda: hit.kernel, lambda: list(hit)):
+            self.assertRaises(opkeep.ClosedError, use)
+
+
+class LoggingTest(CacheTest):
+    def damage(self) -> None:
+        """Damage the only entry."""
+        (entry,) = Path(self.root).rglob("*.kern")
+        content = bytearray(entry.read_bytes())
+        content[-1] ^= 1
+        entry.write_bytes(content)
+
+    def test_warnings_go_to_the_log(self) -> None:
+        self.cache.publish(KEY, FILES)
+        self.damage()
+        self.assertIsNone(self.cache.get(KEY))
+        with self.assertLogs("opkeep", logging.WARNING) as logs:
+            self.assertTrue(self.begin().is_shared)
+        self.assertIn("damaged", logs.output[0])
+
+    def test_a_handler_may_use_the_cache(self) -> None:
+        self.cache.publish(KEY, FILES)
+        self.damage()
+        found: list[object] = []
+
+        class Handler(logging.Handler):
+            def emit(handler, record: logging.LogRecord) -> None:
+                found.append(self.open().get_or_begin(bytes(32), timeout=10))
+
+        handler = Handler()
+        logging.getLogger("opkeep").addHandler(handler)
+        self.addCleanup(logging.getLogger("opkeep").removeHandler, handler)
+        with self.begin():
+            pass
+        self.assertIsInstance(found[0], opkeep.Ticket)
+
+    def test_nothing_is_printed_unless_logging_is_set_up(self) -> None:
+        self.cache.publish(KEY, FILES)
+        self.damage()
+        process = self.start("assert cache.get_or_begin(KEY).is_shared")
+        self.assertEqual(process.communicate(), ("", ""))
+        self.assertEqual(process.returncode, 0)
+
+    def test_a_store_that_cannot_be_used_is_a_warning(self) -> None:
+        file = Path(self.root) / "file"
+        file.write_text("")
+        with self.assertLogs("opkeep", logging.WARNING) as logs:
+            cache = opkeep.Cache(file, "cuda-sm_90")
+            self.assertEqual(dict(cache.get_or_build(KEY, lambda: FILES)), FILES)
+        self.assertIn("is not a directory", logs.output[0])
+        with self.assertRaisesRegex(opkeep.StoreError, "is not a directory"):
+            opkeep.Cache(file, "cuda-sm_90", mode="require")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,159 @@
+//! `cargo xtask python`: the Python package, built as a wheel, installed in environments below `target/python`, and tested.
+//!
+//! The tests need nothing but the standard library. The first run gets maturin, which makes the wheel, from the package
+//! index; later ones need no network.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::disk;
+
+const CRATE: &str = "crates/python";
+const SCRATCH: &str = "target/python";
+const MATURIN: &str = "maturin==1.16.0";
+
+/// The minor versions of Python 3 that the package supports, as far as they exist.
+const VERSIONS: std::ops::RangeInclusive<u32> = 10..=15;
+
+/// The test modules that run with each Python; all run with the first.
+const FOR_ALL: [&str; 2] = ["test_package", "test_cache"];
+
+pub(crate) fn python(args: &[String]) -> Result<(), String> {
+    let interpreters = interpreters();
+    let Some(first) = interpreters.first() else {
+        println!("python: SKIPPED, there is no Python 3.10 or later with the module `venv`");
+        return Ok(());
+    };
+    let metadata = disk::metadata()?;
+    let root = metadata["workspace_root"].as_str().ok_or("`cargo metadata` names no workspace root")?;
+    let scratch = Path::new(root).join(SCRATCH);
+    let wheel = wheel(Path::new(root), &scratch, first)?;
+    for (number, interpreter) in interpreters.iter().enumerate() {
+        let python = installed(&scratch, interpreter, &wheel)?;
+        println!("==> the tests with Python 3.{}", interpreter.minor);
+        let mut tests = Command::new(python);
+        tests.current_dir(root).env("PYTHONPATH", Path::new(root).join(CRATE).join("tests"));
+        // A test that the interpreter's development mode finds fault with fails.
+        tests.args(["-X", "dev", "-W", "error", "-m", "unittest"]);
+        match (args, number) {
+            ([], 0) => tests.args(["discover", "-s"]).arg(Path::new(CRATE).join("tests")),
+            ([], _) => tests.args(FOR_ALL),
+            (names, _) => tests.args(names),
+        };
+        run(&mut tests)?;
+    }
+    Ok(())
+}
+
+/// An installed Python.
+struct Interpreter {
+    minor: u32,
+    program: PathBuf,
+}
+
+/// The Pythons of this machine that the package supports, one of each version: first `python3`, then those that are called
+/// by their version, or that pyenv has.
+fn interpreters() -> Vec<Interpreter> {
+    let pyenv = |minor| {
+        let prefix = disk::output("pyenv", &["prefix", &format!("3.{minor}")], None).ok()?;
+        Some(format!("{}/bin/python3", String::from_utf8(prefix).ok()?.trim()))
+    };
+    let others = VERSIONS.flat_map(|minor| [Some(format!("python3.{minor}")), pyenv(minor)]).flatten();
+    let mut found: Vec<Interpreter> = Vec::new();
+    for program in std::iter::once("python3".to_owned()).chain(others) {
+        if let Some(interpreter) = Interpreter::of(&program)
+            && found.iter().all(|known| known.minor != interpreter.minor)
+        {
+            found.push(interpreter);
+        }
+    }
+    found
+}
+
+impl Interpreter {
+    /// The interpreter called `program`, if the package supports it.
+    fn of(program: &str) -> Option<Self> {
+        let script = "import ensurepip, sys, venv; print(*sys.version_info[:2], sys.executable)";
+        let output = Command::new(program).args(["-c", script]).stderr(Stdio::null()).output().ok()?;
+        Self::parse(str::from_utf8(&output.stdout).ok()?)
+    }
+
+    /// Reads the major version, the minor version and the path of an interpreter.
+    fn parse(line: &str) -> Option<Self> {
+        let (version, program) = line.trim().strip_prefix("3 ")?.split_once(' ')?;
+        let minor = version.parse().ok().filter(|minor| VERSIONS.contains(minor))?;
+        Some(Self { minor, program: program.into() })
+    }
+}
+
+/// Builds the wheel, without optimizations, in an environment that has maturin. Returns its path.
+fn wheel(root: &Path, scratch: &Path, interpreter: &Interpreter) -> Result<PathBuf, String> {
+    let python = environment(scratch, "build", interpreter, &[MATURIN])?;
+    let wheels = scratch.join("wheels");
+    disk::empty_directory(&wheels)?;
+    let mut build = Command::new(python.with_file_name("maturin"));
+    build.args(["build", "--quiet", "--profile", "dev", "--target-dir"]).arg(root.join("target"));
+    run(build.arg("--out").arg(&wheels).arg("--manifest-path").arg(root.join(CRATE).join("Cargo.toml")))?;
+    match &disk::entries(&wheels)?[..] {
+        [wheel] => Ok(wheel.clone()),
+        found => Err(format!("expected one wheel, found {found:?}")),
+    }
+}
+
+/// Installs the wheel in an environment of its own. Returns the environment's Python.
+fn installed(scratch: &Path, interpreter: &Interpreter, wheel: &Path) -> Result<PathBuf, String> {
+    let python = environment(scratch, &format!("3.{}", interpreter.minor), interpreter, &[])?;
+    let mut install = pip(&python);
+    run(install.args(["install", "--force-reinstall", "--no-deps", "--no-index"]).arg(wheel))?;
+    Ok(python)
+}
+
+/// Returns the Python of an environment, which is created with `packages` if it is missing.
+fn environment(
+    scratch: &Path,
+    name: &str,
+    interpreter: &Interpreter,
+    packages: &[&str],
+) -> Result<PathBuf, String> {
+    let directory = scratch.join(name);
+    let python = directory.join("bin/python");
+    let is_ready = directory.join("ready");
+    if !is_ready.exists() {
+        run(Command::new(&interpreter.program).args(["-m", "venv", "--clear"]).arg(&directory))?;
+        if !packages.is_empty() {
+            run(pip(&python).arg("install").args(packages))
+                .map_err(|error| format!("{error}; is the package index reachable?"))?;
+        }
+        disk::write(&is_ready, "")?;
+    }
+    Ok(python)
+}
+
+fn pip(python: &Path) -> Command {
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]);
+    pip
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let line = format!("{command:?}").replace('"', "");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{line}` ended with {status}")),
+        Err(error) => Err(format!("`{line}` did not start: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn supported_interpreters_are_recognised() {
+        let found = Interpreter::parse("3 11 /usr/bin/python 3\n").unwrap();
+        assert_eq!((found.minor, found.program), (11, PathBuf::from("/usr/bin/python 3")));
+        for other in ["", "3 9 /usr/bin/python3\n", "2 7 /usr/bin/python\n", "4 10 /p\n", "3 16 /p\n"] {
+            assert!(Interpreter::parse(other).is_none(), "{other}");
+        }
+    }
+}
