@@ -47,6 +47,7 @@ fn code(error: &EmbedError) -> Code {
         | EmbedError::TooLarge { .. }
         | EmbedError::MissingFile { .. } => Code::Group,
         EmbedError::Invalid { .. } => Code::Kernel,
+        EmbedError::RulesTarget { .. } => Code::Rules,
         EmbedError::Forked { .. } => Code::Forked,
         EmbedError::TicketEnded => Code::TicketEnded,
         EmbedError::Cache(CacheError::NotCached { .. }) => Code::NotCached,

@@ -67,6 +67,14 @@ pub enum EmbedError {
         /// The validator's errors.
         errors: Vec<Finding>,
     },
+    /// Rules for another target. Under them, the entry would not be valid where it is kept.
+    #[error("the rules are for the target `{found}`, expected `{target}`")]
+    RulesTarget {
+        /// The target of the files.
+        target: String,
+        /// That of the rules.
+        found: String,
+    },
     /// The ticket belongs to the process that forked this one.
     #[error(
         "the ticket belongs to process {owner}, which forked this one; only that process can publish or abandon it"

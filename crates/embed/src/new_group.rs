@@ -132,10 +132,11 @@ impl<'a> NewGroup<'a> {
         }
     }
 
-    /// Checks the group, and validates its kernel by its expectations.
-    pub(crate) fn validated(&self) -> Result<Option<StoredExpectations>, EmbedError> {
+    /// Checks the group for `target`, and validates its kernel by its expectations.
+    pub(crate) fn validated(&self, target: &str) -> Result<Option<StoredExpectations>, EmbedError> {
         self.check()?;
         let Some(expectations) = self.expectations else { return Ok(None) };
+        check_target(expectations, target)?;
         let Some(artifact) = self.artifact() else {
             return Err(EmbedError::MissingFile { name: self.object.unwrap_or("object").to_owned() });
         };
@@ -154,5 +155,13 @@ impl<'a> NewGroup<'a> {
         expectations: Option<&'b StoredExpectations>,
     ) -> EncodedGroup<'b> {
         encode_group(self.files.iter().copied(), record, expectations, DIGESTS_ONLY)
+    }
+}
+
+/// Checks that the rules are for `target`.
+pub(crate) fn check_target(rules: &Expectations, target: &str) -> Result<(), EmbedError> {
+    match rules.target == target {
+        true => Ok(()),
+        false => Err(EmbedError::RulesTarget { target: target.to_owned(), found: rules.target.clone() }),
     }
 }

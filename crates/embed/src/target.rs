@@ -14,7 +14,7 @@ use crate::claim::{GroupClaim, UnsharedReason};
 use crate::error::EmbedError;
 use crate::group::FileGroup;
 use crate::key::FileKey;
-use crate::new_group::NewGroup;
+use crate::new_group::{NewGroup, check_target};
 use crate::options::Options;
 use crate::process::{Opened, Process};
 use crate::ticket::GroupTicket;
@@ -58,12 +58,13 @@ impl TargetFiles {
     /// Returns the files, or a ticket to make them. Waits while another caller makes them.
     ///
     /// # Errors
-    /// The mode forbids making the files, and they are not there; or the store cannot be used in this process, although the
-    /// mode requires it.
+    /// The rules are for another target; the mode forbids making the files, and they are not there; or the store cannot be
+    /// used in this process, although the mode requires it.
     pub fn get_or_begin(&self, key: &FileKey, options: &Options<'_>) -> Result<GroupClaim, EmbedError> {
         let (state, target) = self.current()?;
         let group_key = self.group_key(key);
         let validator = Validator::builtin();
+        options.expectations.map_or(Ok(()), |rules| check_target(rules, &self.name))?;
         let expectations =
             options.expectations.map(|rules| StoredExpectations::new(rules.clone(), &validator));
         let judge = |entry: &Entry| accept(entry, &self.name, expectations.as_ref(), &validator);
@@ -105,7 +106,7 @@ impl TargetFiles {
     /// The group is not valid, or the store cannot be written.
     pub fn publish(&self, key: &FileKey, group: &NewGroup<'_>) -> Result<bool, EmbedError> {
         let (_, target) = self.current()?;
-        let expectations = group.validated()?;
+        let expectations = group.validated(&self.name)?;
         let record = group.record(self.group_key(key), None);
         let encoded = group.encode(&record, expectations.as_ref());
         let Some(store) = target.written_store() else { return Ok(false) };

@@ -60,7 +60,7 @@ impl GroupTicket {
         // Checked and validated before the ticket is taken: meanwhile it is renewed.
         self.held.check()?;
         let compile_time = self.held.began.elapsed();
-        let expectations = group.validated()?;
+        let expectations = group.validated(&self.held.key.target)?;
         let record = group.record(self.held.key.clone(), Some(compile_time));
         let encoded = group.encode(&record, expectations.as_ref());
         let ticket = self.held.take()?;

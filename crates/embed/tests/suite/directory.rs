@@ -55,7 +55,8 @@ fn files_are_written_once() {
 
 #[test]
 fn every_damage_is_found_and_written_again() {
-    let damages: [(&str, fn(&Path)); 10] = [
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 10] = [
         ("flipped", |path| {
             let mut bytes = fs::read(path).unwrap();
             bytes[3] ^= 1;

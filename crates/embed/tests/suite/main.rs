@@ -1,5 +1,6 @@
 //! The tests of the crate that need no process of their own.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests damage files as other programs do"))]
 
 #[cfg(test)]
 mod directory;

@@ -42,3 +42,22 @@ fn names_of_frameworks_and_targets_are_checked() {
         assert!(matches!(open("ok").unwrap().target(name), Err(EmbedError::Cache(_))), "{name:?}");
     }
 }
+
+/// An entry whose rules are for another target is not valid where it is kept.
+#[test]
+fn rules_for_another_target_are_refused() {
+    use opkeep_artifact::{Expectations, Format, MetadataRules, OpaqueRules};
+    let dir = tempfile::tempdir().unwrap();
+    let files = cache(&dir);
+    let key = FileKey::new([1; 32]);
+    let text = Format::Opaque(OpaqueRules::new(*b"", 9));
+    let other = Expectations::new("sm_90", text, MetadataRules::None);
+    let options = Options::default().with_expectations(&other);
+    let is_refused = |error| matches!(error, EmbedError::RulesTarget { .. });
+    assert!(is_refused(files.get_or_begin(&key, &options).unwrap_err()));
+    let begun = ticket(files.get_or_begin(&key, &Options::default()).unwrap());
+    let group = NewGroup::new([("a", &b"data"[..])]).with_object("a", None).with_expectations(&other);
+    assert!(is_refused(begun.publish(&group).unwrap_err()));
+    assert!(is_refused(files.publish(&key, &group).unwrap_err()));
+    assert!(begun.is_held());
+}
