@@ -133,6 +133,16 @@ typedef enum {
   OPKEEP_SEVERITY_ERROR = 2,
 } opkeep_severity;
 
+// A kind of kernels that opkeep has rules for.
+typedef enum {
+  // Kernels with CANN's `.json`, for an Ascend chip such as `Ascend910B1`, or for a host such as `cpu-x86_64`.
+  OPKEEP_FORMAT_CANN = 0,
+  // NVIDIA's cubins, for an architecture such as `sm_90`; the JSON metadata name the kernel in `name`.
+  OPKEEP_FORMAT_CUBIN = 1,
+  // AMD's hsacos, for an architecture such as `gfx942`; the JSON metadata name the kernel in `name`.
+  OPKEEP_FORMAT_HSACO = 2,
+} opkeep_format;
+
 // The use of the store.
 typedef enum {
   // Files that are there are used; missing ones are made and published.
@@ -311,7 +321,7 @@ typedef struct {
 typedef struct {
   // `sizeof(opkeep_pair)`.
   size_t size;
-  // The name of the target, such as `cpu-x86_64` or `Ascend910B1`. Required, unless there are rules.
+  // A target that opkeep knows, such as `cpu-x86_64` or `Ascend910B1`. Required, unless there are rules.
   const char *target;
   // The rules, as JSON; or null for those of the target, if it is a built-in one.
   const char *rules;
@@ -511,6 +521,18 @@ opkeep_code opkeep_digest(const void *data,
 //
 // Errors: `IO`, `ARGUMENT`.
 opkeep_code opkeep_digest_file(const char *path, uint8_t *digest);
+
+// The rules for kernels of `format`, an `opkeep_format`, and `architecture`, as JSON for the other functions. `target` is the
+// name of the target in the store, such as `cuda-sm_90`. The text exists until the next call of this function in this
+// thread, or the thread's end.
+//
+// A cubin or an hsaco for an unknown architecture has no rule for its architecture.
+//
+// Errors: `RULES` (no built-in target), `ARGUMENT`.
+opkeep_code opkeep_rules(uint32_t format,
+                         const char *architecture,
+                         const char *target,
+                         const char **rules);
 
 // Validates a kernel in memory. The result is a report, also if the kernel is not valid; the caller releases it with
 // `opkeep_report_release`.

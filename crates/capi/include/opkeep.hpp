@@ -437,6 +437,13 @@ private:
     }
 };
 
+// The rules for kernels of a format and an architecture, as JSON, under the name that the target has in the store.
+inline std::string rules(opkeep_format format, const std::string &architecture, const std::string &target) {
+    const char *text = nullptr;
+    detail::check(opkeep_rules(format, architecture.c_str(), target.c_str(), &text));
+    return text;
+}
+
 // A finding of a validation. Only errors make a kernel invalid.
 struct finding {
     opkeep_severity severity;

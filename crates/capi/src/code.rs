@@ -83,6 +83,18 @@ pub enum Mode {
     Require = 4,
 }
 
+/// A kind of kernels that opkeep has rules for.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Kernels with CANN's `.json`, for an Ascend chip such as `Ascend910B1`, or for a host such as `cpu-x86_64`.
+    Cann = 0,
+    /// NVIDIA's cubins, for an architecture such as `sm_90`; the JSON metadata name the kernel in `name`.
+    Cubin = 1,
+    /// AMD's hsacos, for an architecture such as `gfx942`; the JSON metadata name the kernel in `name`.
+    Hsaco = 2,
+}
+
 /// The severity of a finding.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

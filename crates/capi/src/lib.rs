@@ -27,4 +27,4 @@ mod last_error;
 mod report;
 mod warnings;
 
-pub use code::{Code, Mode, Outcome, Severity, WarningKind};
+pub use code::{Code, Format, Mode, Outcome, Severity, WarningKind};

@@ -4,9 +4,9 @@ use std::ffi::CString;
 
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_cann_meta::targets;
-use opkeep_validator::{Finding, Validator};
+use opkeep_validator::{Finding, Validator, device_formats};
 
-use crate::code::{Code, Severity};
+use crate::code::{Code, Format, Severity};
 use crate::error::Error;
 use crate::handles::Object;
 use crate::last_error::c_text;
@@ -26,6 +26,18 @@ pub(crate) struct ReportFinding {
 
 impl Object for Report {
     const KIND: &'static str = "report";
+}
+
+/// The rules for kernels of a format and an architecture, under the name that the target has in the store.
+pub(crate) fn rules_of(format: u32, architecture: &str, target: &str) -> Result<CString, Error> {
+    let mut rules = match format {
+        _ if format == Format::Cann as u32 => rules(architecture, None)?,
+        _ if format == Format::Cubin as u32 => device_formats::cubin(architecture),
+        _ if format == Format::Hsaco as u32 => device_formats::hsaco(architecture),
+        _ => return Err(Error::argument(format!("{format} is no format: expected 0 to 2"))),
+    };
+    target.clone_into(&mut rules.target);
+    Ok(c_text(rules.encode()))
 }
 
 /// The rules in `text`, or those of the built-in target.

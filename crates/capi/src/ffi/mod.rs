@@ -43,5 +43,6 @@ pub use types::{
     Ticket,
 };
 pub use verify::{
-    Finding, Pair, opkeep_report_counts, opkeep_report_finding, opkeep_report_release, opkeep_verify,
+    Finding, Pair, opkeep_report_counts, opkeep_report_finding, opkeep_report_release, opkeep_rules,
+    opkeep_verify,
 };

@@ -1,6 +1,8 @@
 //! The validation of a kernel in memory.
 
-use std::ffi::{c_char, c_void};
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_void};
+use std::ptr;
 
 use crate::code::{Code, Severity};
 use crate::error::Error;
@@ -15,7 +17,7 @@ use crate::{guard, handles, report};
 pub struct Pair {
     /// `sizeof(opkeep_pair)`.
     pub size: usize,
-    /// The name of the target, such as `cpu-x86_64` or `Ascend910B1`. Required, unless there are rules.
+    /// A target that opkeep knows, such as `cpu-x86_64` or `Ascend910B1`. Required, unless there are rules.
     pub target: *const c_char,
     /// The rules, as JSON; or null for those of the target, if it is a built-in one.
     pub rules: *const c_char,
@@ -42,6 +44,44 @@ pub struct Finding {
     pub text: *const c_char,
     /// The severity. Only errors make a kernel invalid.
     pub severity: Severity,
+}
+
+thread_local! {
+    /// The rules that the thread asked for last.
+    static RULES: RefCell<CString> = RefCell::default();
+}
+
+/// The rules for kernels of `format`, an `opkeep_format`, and `architecture`, as JSON for the other functions. `target` is the
+/// name of the target in the store, such as `cuda-sm_90`. The text exists until the next call of this function in this
+/// thread, or the thread's end.
+///
+/// A cubin or an hsaco for an unknown architecture has no rule for its architecture.
+///
+/// Errors: `RULES` (no built-in target), `ARGUMENT`.
+///
+/// # Safety
+/// The rules for pointers of [this module](crate::ffi).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn opkeep_rules(
+    format: u32,
+    architecture: *const c_char,
+    target: *const c_char,
+    rules: *mut *const c_char,
+) -> Code {
+    guard::code(|| {
+        // SAFETY: the rules for pointers.
+        let mut output = unsafe { pointers::output(rules, ptr::null(), "rules") }?;
+        // SAFETY: the rules for pointers.
+        let architecture = unsafe { pointers::text(architecture, "architecture") }?;
+        // SAFETY: the rules for pointers.
+        let target = unsafe { pointers::text(target, "name of the target") }?;
+        let text = report::rules_of(format, architecture, target)?;
+        output.set(RULES.with(|rules| {
+            *rules.borrow_mut() = text;
+            rules.borrow().as_ptr()
+        }));
+        Ok(())
+    })
 }
 
 /// Validates a kernel in memory. The result is a report, also if the kernel is not valid; the caller releases it with

@@ -324,6 +324,35 @@ static void verify_wrongly(void) {
     CHECK(report.id == 0);
 }
 
+static void use_rules(void) {
+    const char *rules = "unset";
+    FAILS(opkeep_rules(3, "sm_90", "target-1", &rules), OPKEEP_CODE_ARGUMENT, "3 is no format");
+    CHECK(rules == NULL);
+    FAILS(opkeep_rules(OPKEEP_FORMAT_CUBIN, NULL, "target-1", &rules), OPKEEP_CODE_ARGUMENT, "architecture");
+    FAILS(opkeep_rules(OPKEEP_FORMAT_CUBIN, "sm_90", NULL, &rules), OPKEEP_CODE_ARGUMENT, "target");
+    FAILS(opkeep_rules(OPKEEP_FORMAT_CUBIN, "sm_90", "target-1", NULL), OPKEEP_CODE_ARGUMENT, "null pointer");
+    FAILS(opkeep_rules(OPKEEP_FORMAT_CANN, "unknown", "target-1", &rules), OPKEEP_CODE_RULES, "`unknown`");
+    CHECK(opkeep_rules(OPKEEP_FORMAT_CANN, "Ascend910B1", "target-1", &rules) == OPKEEP_CODE_OK);
+    CHECK(opkeep_rules(OPKEEP_FORMAT_HSACO, "gfx942", "target-1", &rules) == OPKEEP_CODE_OK);
+    CHECK(strstr(rules, "[224]") != NULL && strstr(rules, "\"target\":\"target-1\"") != NULL);
+    CHECK(opkeep_rules(OPKEEP_FORMAT_CUBIN, "sm_90", "target-1", &rules) == OPKEEP_CODE_OK);
+
+    /* The rules refuse text as a cubin, before it is published. */
+    opkeep_ticket ticket;
+    CHECK(request(target, "no cubin", 0, &ticket) == OPKEEP_OUTCOME_BEGIN);
+    opkeep_file files[] = {{.name = "add.cubin", .data = "text", .size = 4},
+                           {.name = "add.json", .data = "{\"name\":\"add\"}", .size = 14}};
+    opkeep_group group = {.size = sizeof group, .files = files, .file_count = 2, .object = "add.cubin"};
+    group.metadata = "add.json";
+    group.rules = rules;
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_KERNEL, "OPV020");
+    /* Rules for another target would not hold where the files are kept. */
+    CHECK(opkeep_rules(OPKEEP_FORMAT_CUBIN, "sm_90", "target-2", &rules) == OPKEEP_CODE_OK);
+    group.rules = rules;
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_RULES, "`target-2`");
+    CHECK(opkeep_ticket_release(ticket) == OPKEEP_CODE_OK);
+}
+
 static void digest_wrongly(void) {
     uint8_t digest[OPKEEP_DIGEST_SIZE];
     FAILS(opkeep_digest(NULL, 1, digest), OPKEEP_CODE_ARGUMENT, "data is a null pointer");
@@ -389,6 +418,7 @@ int main(int argc, char **argv) {
     refuse_groups();
     use_a_hit();
     verify_wrongly();
+    use_rules();
     digest_wrongly();
     fail_with_waiters();
     CHECK(opkeep_target_close(target) == OPKEEP_CODE_OK && opkeep_close(cache) == OPKEEP_CODE_OK);
