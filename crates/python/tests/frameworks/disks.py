@@ -3,11 +3,11 @@
 import subprocess
 from collections.abc import Iterator
 
-from outcome import Result, check
-from processes import Setting, Start, workers
+from outcome import Result, check, count
+from processes import Setting, Start, Worker, workers
 
 KNOWN, NEW = 4000, 4001
-#: Room for a part of a group of files.
+#: Too little for a store.
 SMALL = 12 * 1024
 
 
@@ -22,6 +22,7 @@ def cases(setting: Setting, column: str) -> Iterator[Result]:
     yield full(setting, column, unshare, ours=False)
     if column == "opkeep":
         yield full(setting, column, unshare, ours=True)
+        yield full_from_the_start(setting, column, unshare)
 
 
 def mounting() -> tuple[str, ...] | None:
@@ -59,22 +60,45 @@ def read_only(setting: Setting, column: str, unshare: tuple[str, ...]) -> Iterat
 
 
 def full(setting: Setting, column: str, unshare: tuple[str, ...], ours: bool) -> Result:
-    """The disk has no room for the files of a kernel; then it has, and another process starts."""
+    """A disk is full when a process compiles its second kernel; it and others ask again when there is room."""
     site = setting.site(column)
     small = site.store if ours else site.cache
-    script = f"mount -t tmpfs -o size={SMALL} none {small}"
-    with workers(site, 1, wrap(unshare, script)) as (worker,):
+    filler = small / "filler"
+    with workers(site, 1, wrap(unshare, f"mount -t tmpfs -o size=1m,mode=755 none {small}")) as (worker,):
+        worker.compile(KNOWN)
+        inside(worker, f"cat /dev/zero > {filler} 2>/dev/null || true")
         first = worker.compile(NEW)
-        subprocess.run(
-            ["nsenter", "-t", str(worker.pid), "-m", "mount", "-o", "remount,size=8m", str(small)], check=True
-        )
-        later = [worker.compile(NEW), worker.compile(NEW)]
+        inside(worker, f"rm {filler}")
+        later = [worker.compile(NEW)]
+        with workers(site, 2, ("nsenter", "-t", str(worker.pid), "-m")) as others:
+            later += [other.compile(NEW) for other in others]
     reference = setting.references[NEW]
     wrong = check([first] if ours else [], reference) + allowed(first, setting) + check(later, reference)
-    wrong += ["compiled again with room"] if later[-1].compiles else []
-    text = f"{outcome(first, setting)}; with room again: {outcome(later[0], setting)}"
+    wrong += ["the third start with room compiled again"] if later[-1].compiles else []
+    again = count(sum(start.compiles for start in later))
+    text = f"{outcome(first, setting)}; with room again: {outcome(later[0], setting)}, {again} in 3 starts"
     name = "the disk of our store is full" if ours else "the disk of the framework's directory is full"
     return Result(name, "", column, text, wrong)
+
+
+def full_from_the_start(setting: Setting, column: str, unshare: tuple[str, ...]) -> Result:
+    """No store can be made when a process starts; others start with room."""
+    site = setting.site(column)
+    script = f"mount -t tmpfs -o size={SMALL},mode=755 none {site.store}"
+    with workers(site, 1, wrap(unshare, script)) as (worker,):
+        first = worker.compile(NEW)
+        inside(worker, f"mount -o remount,size=1m {site.store}")
+        with workers(site, 2, ("nsenter", "-t", str(worker.pid), "-m")) as others:
+            later = [other.compile(NEW) for other in others]
+    wrong = check([first], setting.references[NEW]) + check(later, setting.references[NEW], compiles=1)
+    again = count(sum(start.compiles for start in later))
+    text = f"{outcome(first, setting)}, not kept; with room again: {again} in 2 starts"
+    return Result("the disk of our store is full from the start", "", column, text, wrong)
+
+
+def inside(worker: Worker, script: str) -> None:
+    """Run a script where the mounts of a worker are."""
+    subprocess.run(["nsenter", "-t", str(worker.pid), "-m", "sh", "-c", script], check=True)
 
 
 def wrap(unshare: tuple[str, ...], script: str) -> tuple[str, ...]:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import damage
-from outcome import Result, check, describe
+from outcome import Result, check, count, describe
 from processes import Setting, Site, workers
-from race import PROCESSES, number, race
+from race import PROCESSES, race
 
 RACE, DAMAGED = 10, 100
 
@@ -22,8 +22,7 @@ def race_of_all(setting: Setting, column: str) -> Iterator[Result]:
         text for turn, (_, starts) in enumerate(found) for text in check(starts, setting.references[RACE + turn], 1)
     ]
     compiles = site.compiles() / rounds
-    text = f"{number(compiles)} compile{'s' if compiles != 1 else ''}"
-    yield Result(f"{PROCESSES} processes, one computation", "", column, text, wrong, {"compiles": compiles})
+    yield Result(f"{PROCESSES} processes, one computation", "", column, count(compiles), wrong, {"compiles": compiles})
 
 
 def damaged(setting: Setting, column: str) -> Iterator[Result]:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from outcome import Result, check
+from outcome import Result, check, count
 from processes import NoAnswer, Setting, Site, Start, Worker, workers
 
 KILLED, WAITING, STOPPED, FAILING = 3000, 3100, 3200, 3300
@@ -138,7 +138,7 @@ def stopped(setting: Setting, column: str) -> Iterator[Result]:
     wrong = check(starts, setting.references[STOPPED])
     wrong += ["a later start compiled again"] if starts[-1].compiles else []
     wrong += [f"waited {start.seconds:.1f} s"] if start.seconds > STOPPED_LIMIT else []
-    text = f"waited {start.seconds:.1f} s, {site.compiles()} compiles"
+    text = f"waited {start.seconds:.1f} s, {count(site.compiles())}"
     yield Result("SIGSTOP of the compiling process", "", column, text, wrong, {"waited": start.seconds})
 
 

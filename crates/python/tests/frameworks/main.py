@@ -22,7 +22,7 @@ from processes import Framework, Setting
 
 CASES = {
     "triton": [
-        race.compiles,
+        race.all_at_once,
         race.times,
         killed.stopped,
         damage.cases,
@@ -32,8 +32,8 @@ CASES = {
         killed.failing,
         disks.cases,
     ],
-    "triton-hip": [race.compiles, damage.cases],
-    "triton-ascend": [race.compiles, damage.cases, upgrade.upgrade, upgrade.marker],
+    "triton-hip": [race.all_at_once, damage.cases],
+    "triton-ascend": [race.all_at_once, damage.cases, upgrade.upgrade, upgrade.marker],
     "jax": [jax_cases.race_of_all, jax_cases.damaged],
 }
 

@@ -50,3 +50,8 @@ def check(starts: Iterable[Start], reference: dict[str, str], compiles: int | No
     if compiles is not None and total > compiles:
         wrong.append(f"{total} compiles, at most {compiles} expected")
     return wrong
+
+
+def count(compiles: int) -> str:
+    """So many compiles."""
+    return "1 compile" if compiles == 1 else f"{compiles:g} compiles"

@@ -3,14 +3,14 @@
 import time
 from collections.abc import Iterator
 
-from outcome import Result, check
+from outcome import Result, check, count
 from processes import Setting, Start, Worker, workers
 
 PROCESSES = 8
 COLD, WARM, ALONE = 100, 101, 200
 
 
-def compiles(setting: Setting, column: str) -> Iterator[Result]:
+def all_at_once(setting: Setting, column: str) -> Iterator[Result]:
     """The compiles that the shim counts."""
     rounds = 2 if setting.quick else 4
     setting.reference([COLD + turn for turn in range(rounds)])
@@ -22,9 +22,8 @@ def compiles(setting: Setting, column: str) -> Iterator[Result]:
         for turn, (_, found) in enumerate(results)
         for text in check(found, setting.references[COLD + turn], compiles=1)
     ]
-    count = sum(start.compiles for start in starts) / rounds
-    text = f"{number(count)} compiles" if count != 1 else "1 compile"
-    yield Result(f"{PROCESSES} processes, one kernel", "", column, text, wrong, {"compiles": count})
+    compiles = sum(start.compiles for start in starts) / rounds
+    yield Result(f"{PROCESSES} processes, one kernel", "", column, count(compiles), wrong, {"compiles": compiles})
 
 
 def times(setting: Setting, column: str) -> Iterator[Result]:
@@ -58,8 +57,3 @@ def race(racers: list[Worker], kernel: int) -> tuple[float, list[Start]]:
 def middle(values: list[float]) -> float:
     """The median, of an even number the upper one."""
     return sorted(values)[len(values) // 2]
-
-
-def number(value: float) -> str:
-    """A number without a useless fraction."""
-    return f"{value:.0f}" if value == int(value) else f"{value:.1f}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from outcome import Result, check
+from outcome import Result, check, count
 from processes import NoAnswer, Setting, workers
 
 UPGRADED, MARKED = 5000, 5001
@@ -26,7 +26,7 @@ def upgrade(setting: Setting, column: str) -> Iterator[Result]:
     ]
     wrong += [f"{site.compiles()} compiles, 2 expected"] if site.compiles() != 2 else []
     text = "the kernel of CANN 8.2 is served to 8.5" if stale[1] else "compiled again for 8.5"
-    text += f"; {site.compiles()} compile{'s' if site.compiles() != 1 else ''} of 2 releases"
+    text += f"; {count(site.compiles())} for 2 releases"
     yield Result("upgrade of CANN (stand-in compiler)", "", column, text, wrong, {"stale": stale})
 
 
