@@ -1,6 +1,7 @@
 """Runs the cases of one framework for each column, and writes the results as JSON."""
 
 import argparse
+import importlib.util
 import json
 import sys
 import time
@@ -89,6 +90,8 @@ def main() -> None:
     setting = Setting(framework, given.scratch, given.seed, given.quick)
     chosen = [cases for cases in CASES[given.framework] if not given.only or given.only in name(cases)]
     columns = given.columns.split(",")
+    if given.framework == "jax" and importlib.util.find_spec("opkeep.jax") is None:
+        columns.remove("opkeep")
     turns = [(cases, column) for cases in chosen for column in columns]
     with ThreadPoolExecutor(len(columns)) as background:
         running = [
