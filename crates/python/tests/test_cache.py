@@ -107,7 +107,10 @@ class CallsTest(CacheTest):
 
     def test_a_build_is_not_lost_when_the_store_cannot_be_written(self) -> None:
         error = opkeep.StoreError("the disk is full")
-        with mock.patch.object(opkeep.Ticket, "publish", side_effect=error), self.assertLogs("opkeep") as logs:
+        with (
+            mock.patch.object(opkeep.Ticket, "publish", side_effect=error),
+            self.assertLogs("opkeep") as logs,
+        ):
             self.assertEqual(self.cache.get_or_build(KEY, lambda: FILES), FILES)
         self.assertEqual(logs.output, ["WARNING:opkeep:the disk is full"])
 
@@ -168,7 +171,9 @@ class BadInputTest(CacheTest):
     def test_keys(self) -> None:
         for key in (b"", b"x" * 31, b"x" * 33, "", "1" * 63, "1" * 65, "g" * 64, "\ud800", "é" * 64):
             for call in (self.cache.get, self.cache.get_or_begin):
-                with self.assertRaisesRegex(opkeep.InvalidKeyError, "32 bytes, or 64 hexadecimal digits; found"):
+                with self.assertRaisesRegex(
+                    opkeep.InvalidKeyError, "32 bytes, or 64 hexadecimal digits; found"
+                ):
                     call(key)
         for wrong in (None, 7, bytearray(32), ["1"]):
             with self.assertRaisesRegex(opkeep.ArgumentError, "key: expected 32 bytes"):
@@ -228,7 +233,12 @@ class BadInputTest(CacheTest):
                 self.open(framework=target)
         with self.assertRaisesRegex(opkeep.ArgumentError, "enable, force, disable, read-only or require"):
             self.open(mode="on")
-        for wrong in ({"target": 1}, {"framework": None}, {"trusted_owners": ["me"]}, {"trusted_owners": [-1]}):
+        for wrong in (
+            {"target": 1},
+            {"framework": None},
+            {"trusted_owners": ["me"]},
+            {"trusted_owners": [-1]},
+        ):
             arguments: dict[str, Any] = {"root": self.root, "target": "cuda-sm_90", **wrong}
             with self.subTest(wrong), self.assertRaises((TypeError, OverflowError)):
                 opkeep.Cache(**arguments)
@@ -266,7 +276,13 @@ class BadInputTest(CacheTest):
         hit = self.open().get(KEY)
         assert hit is not None
         hit.close()
-        for use in (lambda: hit["add.ptx"], lambda: len(hit), lambda: hit.key, lambda: hit.kernel, lambda: list(hit)):
+        for use in (
+            lambda: hit["add.ptx"],
+            lambda: len(hit),
+            lambda: hit.key,
+            lambda: hit.kernel,
+            lambda: list(hit),
+        ):
             self.assertRaises(opkeep.ClosedError, use)
 
 

@@ -82,7 +82,7 @@ class ForkTest(CacheTest):
 
         def child() -> None:
             assert not ticket.is_held
-            for use in (lambda: ticket.publish(FILES), lambda: ticket.abandon()):
+            for use in (lambda: ticket.publish(FILES), ticket.abandon):
                 try:
                     use()
                 except opkeep.ForkedTicketError as error:
@@ -95,10 +95,7 @@ class ForkTest(CacheTest):
 
     def test_a_killed_parents_ticket_does_not_live_on_in_a_child(self) -> None:
         parent = self.start(
-            "ticket = cache.get_or_begin(KEY)\n"
-            "child = os.fork()\n"
-            "if child: say(child)\n"
-            "time.sleep(60)\n"
+            "ticket = cache.get_or_begin(KEY)\nchild = os.fork()\nif child: say(child)\ntime.sleep(60)\n"
         )
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
@@ -209,4 +206,6 @@ class EndTest(CacheTest):
         with self.assertLogs("opkeep") as logs, self.open() as cache:
             self.assertEqual(dict(cache.get_or_build(KEY, lambda: {"a": b"x"})), {"a": b"x"})
         self.assertIn("not trusted", logs.output[0])
-        self.assertEqual(self.open(trusted_owners=[65534]).get_or_build(KEY, lambda: {})["add.ptx"], FILES["add.ptx"])
+        self.assertEqual(
+            self.open(trusted_owners=[65534]).get_or_build(KEY, lambda: {})["add.ptx"], FILES["add.ptx"]
+        )

@@ -132,9 +132,7 @@ class HolderTest(CacheTest):
     def setUp(self) -> None:
         super().setUp()
         self.holder = self.start(
-            "ticket = cache.get_or_begin(KEY)\n"
-            "say(ticket.is_shared)\n"
-            "for line in sys.stdin: exec(line)\n"
+            "ticket = cache.get_or_begin(KEY)\nsay(ticket.is_shared)\nfor line in sys.stdin: exec(line)\n"
         )
         self.assert_says(self.holder, "True")
 

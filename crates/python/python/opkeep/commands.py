@@ -33,15 +33,26 @@ if TYPE_CHECKING:
 
 _STORE = ["cache_dir", "trusted_owner"]
 _COMPILE = [
-    *("target", "jobs", "fail_fast", "nice", "deadline", "cache_mode", "dim", "option", "cann", "cann_driver"),
+    *(
+        "target",
+        "jobs",
+        "fail_fast",
+        "nice",
+        "deadline",
+        "cache_mode",
+        "dim",
+        "option",
+        "cann",
+        "cann_driver",
+    ),
     *("toolchain_input", "op_debug_level", "op_debug_config"),
 ]
 
 FLAGS = {
     "build": [*_COMPILE, *_STORE, "no_kernel_meta", "kernel_meta", "replace", "trust_imported"],
-    "explain": [*_COMPILE, *_STORE, "against", "trust_imported"],
+    "explain": [*_COMPILE, *_STORE, "against", "framework", "kernel", "trust_imported"],
     "inspect": [],
-    "stats": [*_STORE, "zero"],
+    "stats": [*_STORE, "by", "zero"],
     "verify": [*_STORE, "jobs", "target"],
 }
 """The keyword arguments of each command."""
@@ -66,6 +77,8 @@ def build(*models: StrPath, **flags: Unpack[BuildFlags]) -> BuildResult:
 
 def explain(*models: StrPath, **flags: Unpack[ExplainFlags]) -> ExplainResult:
     """Report for each kernel whether it is stored, and for a miss how it differs from the nearest stored kernel.
+
+    With `framework`, and no models: report the kernels that this framework stored, and how their keys differ.
 
     >>> import opkeep, tempfile
     >>> directory = tempfile.TemporaryDirectory()

@@ -102,7 +102,12 @@ class CommandError(Error):
     """The result as far as the command got; see docs/json.md. Often empty."""
 
     def __init__(
-        self, text: str, *, help: Sequence[str] = (), exit_code: int = 2, result: Mapping[str, Any] | None = None
+        self,
+        text: str,
+        *,
+        help: Sequence[str] = (),
+        exit_code: int = 2,
+        result: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(text, help=help)
         self.exit_code = exit_code

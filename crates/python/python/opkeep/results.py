@@ -28,6 +28,7 @@ class StoreFlags(TypedDict, total=False):
 class StatsFlags(StoreFlags, total=False):
     """The flags of `stats`."""
 
+    by: Literal["framework", "kernel"] | None
     zero: bool
 
 
@@ -69,6 +70,8 @@ class ExplainFlags(CompileFlags, total=False):
     """The flags of `explain`."""
 
     against: StrPath | None
+    framework: str | None
+    kernel: str | None
 
 
 class Result(TypedDict):
@@ -193,12 +196,37 @@ class ExplainedKernel(TypedDict, total=False):
     imported_problem: str | None
 
 
+class Compiler(TypedDict):
+    """A compiler whose content is part of a key."""
+
+    name: str
+    note: str
+    digest: str
+
+
+class ExplainedGroup(TypedDict):
+    """A group of files of a framework, and how its key differs from that of the newest."""
+
+    target: str
+    framework: str
+    framework_version: str
+    kernel: str
+    name: str
+    key: str
+    framework_key: str
+    toolchain: list[Compiler]
+    created: int
+    bytes: int
+    differences: list[str]
+
+
 class ExplainResult(Result, total=False):
-    """The result of `explain`: `kernels`, or `job` and `spec` with `against`."""
+    """The result of `explain`: `kernels`, with `against` `job` and `spec`, or with `framework` `groups`."""
 
     kernels: list[ExplainedKernel]
     job: list[Difference]
     spec: list[Difference]
+    groups: list[ExplainedGroup]
     unreadable: list[FileError]
 
 
@@ -263,7 +291,22 @@ class Stored(TypedDict):
     bytes: int
 
 
-class TargetStats(TypedDict):
+class Content(TypedDict, total=False):
+    """The entries of a framework, or of one kernel of a framework."""
+
+    framework: str | None
+    kernel: str | None
+    entries: int
+    bytes: int
+
+
+class _TargetContents(TypedDict, total=False):
+    """The field that is absent without `by`."""
+
+    contents: list[Content]
+
+
+class TargetStats(_TargetContents):
     """The statistics of a target."""
 
     target: str

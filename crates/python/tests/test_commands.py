@@ -1,0 +1,235 @@
+"""The commands that run in this process."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import shutil
+import signal
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
+from unittest import mock
+
+import opkeep
+from helper import FILES, KEY, ROOT, CacheTest, at_most
+from opkeep import _native, commands, results
+
+LENET = ROOT / "fixtures/networks/lenet/model.onnx"
+
+RESULTS: dict[str, Any] = {
+    "build": results.BuildResult,
+    "explain": results.ExplainResult,
+    "inspect": results.InspectResult,
+    "stats": results.StatsResult,
+    "verify": results.VerifyResult,
+}
+FLAGS: dict[str, Any] = {
+    "build": results.BuildFlags,
+    "explain": results.ExplainFlags,
+    "stats": results.StatsFlags,
+    "verify": results.VerifyFlags,
+}
+
+
+class CommandTest(CacheTest):
+    def build(self, *models: Any, **flags: Any) -> results.BuildResult:
+        flags = {"cache_dir": self.root, "target": "cpu", "no_kernel_meta": True, **flags}
+        return opkeep.build(*(models or [LENET]), **flags)
+
+    def test_build_and_explain(self) -> None:
+        first = self.build()
+        self.assertEqual((first["exit_code"], first["failed"], first["reused"]), (0, 0, 0))
+        self.assertEqual(first["compiled"], first["kernels"])
+        again = self.build()
+        self.assertEqual((again["compiled"], again["reused"]), (0, first["kernels"]))
+        self.assert_typed(first, results.BuildResult)
+        self.cache.publish(KEY, FILES, kernel="add")
+        stored = opkeep.explain(framework="python", kernel="add", cache_dir=self.root)
+        self.assertEqual([group["framework_key"] for group in stored["groups"]], [KEY.hex()])
+        self.assert_typed(stored, results.ExplainResult)
+        explained = opkeep.explain(LENET, target="cpu", cache_dir=self.root)
+        self.assertEqual({kernel["outcome"] for kernel in explained["kernels"]}, {"hit"})
+        self.assert_typed(explained, results.ExplainResult)
+        self.assert_typed(opkeep.stats(cache_dir=self.root, by="kernel"), results.StatsResult)
+        self.assert_typed(opkeep.verify(self.root), results.VerifyResult)
+        (entry, *_) = Path(self.root).rglob("*.kern")
+        inspected = opkeep.inspect(entry)
+        self.assert_typed(inspected, results.InspectResult)
+        self.assertTrue(inspected["files"][0]["valid"])
+
+    def test_problems_are_a_result(self) -> None:
+        self.cache.publish(KEY, FILES)
+        (entry,) = Path(self.root).rglob("*.kern")
+        content = bytearray(entry.read_bytes())
+        content[-1] ^= 1
+        entry.write_bytes(content)
+        with self.assertNoLogs("opkeep", logging.CRITICAL):
+            result = opkeep.verify(self.root)
+        self.assertEqual((result["exit_code"], result["checked"], result["refused"]), (1, 1, 1))
+        self.assert_typed(result, results.VerifyResult)
+
+    def test_errors(self) -> None:
+        with (
+            self.assertLogs("opkeep", logging.ERROR),
+            self.assertRaisesRegex(opkeep.CommandError, "missing") as raised,
+        ):
+            self.build("missing.onnx")
+        self.assertEqual(raised.exception.exit_code, 2)
+        self.assertIn("missing.onnx", json.dumps(raised.exception.result))
+        with self.assertRaisesRegex(opkeep.UsageError, "invalid value 'few' for '--jobs"):
+            self.build(jobs="few")
+        with self.assertRaisesRegex(opkeep.UsageError, "required arguments"):
+            opkeep.inspect()
+        with self.assertRaises(opkeep.CommandError) as raised:
+            self.build(target="Ascend910B1", cann="/nonexistent")
+        self.assertTrue(str(raised.exception))
+
+    def test_an_unknown_keyword_lists_the_known_ones(self) -> None:
+        with self.assertRaisesRegex(
+            TypeError, "unexpected keyword argument 'tarjet'; expected: against, .*, target,"
+        ):
+            opkeep.explain(LENET, tarjet="cpu")  # type: ignore[call-arg]
+        with self.assertRaises(TypeError):
+            opkeep.inspect(LENET, target="cpu")  # type: ignore[call-arg]
+
+    def test_flags(self) -> None:
+        def line(command: str, *paths: Any, **flags: Any) -> list[str]:
+            return commands._arguments(command, paths, flags)
+
+        self.assertEqual(line("inspect", "-x", b"y", Path("z")), ["inspect", "--", "-x", "y", "z"])
+        self.assertEqual(
+            line("build", fail_fast=True, replace=False, jobs=None, nice=-1, op_debug_level=0),
+            ["build", "--fail-fast", "--nice=-1", "--op_debug_level=0", "--"],
+        )
+        self.assertEqual(
+            line(
+                "build",
+                dim={"batch": 1, "x:0": 2},
+                option={"deterministic": True},
+                toolchain_input=["a", Path("b")],
+            ),
+            [
+                *("build", "--dim=batch=1", "--dim=x:0=2", "--option=deterministic=true"),
+                *("--toolchain-input=a", "--toolchain-input=b", "--"),
+            ],
+        )
+
+    def test_every_flag_of_a_command_is_a_keyword(self) -> None:
+        for command, known in commands.FLAGS.items():
+            help, code, error = _native.run([command, "--help"], lambda level, text: None)
+            self.assertEqual((code, error), (0, None))
+            flags = re.findall(
+                r"^ +(?:-\w, )?--([\w-]+)(?:(?:.|\n)*?)(?=^ +(?:-\w, )?--|\Z)", json.loads(help)["text"], re.M
+            )
+            flags = [flag.replace("-", "_") for flag in flags if flag not in ("format", "help", "version")]
+            flags = [flag.replace("op_compiler_cache_", "cache_") for flag in flags]
+            self.assertEqual(sorted(flags), sorted(known), command)
+            if command in FLAGS:
+                self.assertEqual(sorted(get_type_hints(FLAGS[command])), sorted(known), command)
+
+    def test_the_types_are_those_of_the_documentation(self) -> None:
+        text = (ROOT / "docs/json.md").read_text()
+        for command, kind in RESULTS.items():
+            documented: set[str] = set()
+            for title, table in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", text, re.M | re.S):
+                if title.split(" --")[0] != command:
+                    continue
+                for field in re.findall(r"^\| `([^`]*)`", table, re.M):
+                    documented |= set(alternatives(field))
+            typed = {"".join(path) for path in fields(kind)} - {"schema", "warnings", "exit_code"}
+            # What is typed is documented, and what is documented is typed down to where the type is `Any`.
+            open_ended = {path.removesuffix("*") for path in typed if path.endswith("*")}
+            documented = {
+                path for path in documented if not any(path.startswith(start) for start in open_ended)
+            }
+            typed = {path for path in typed if not path.endswith("*")}
+            self.assertEqual(typed, documented, command)
+
+    def assert_typed(self, value: Any, kind: Any, path: str = "") -> None:
+        """Check a value by its type, with all keys that it may and must have."""
+        if is_typeddict(kind):
+            hints = get_type_hints(kind)
+            self.assertLessEqual(set(value), set(hints), path)
+            self.assertLessEqual(kind.__required_keys__, set(value), path)
+            for key, one in value.items():
+                self.assert_typed(one, hints[key], f"{path}.{key}")
+        elif get_origin(kind) is list:
+            self.assertIsInstance(value, list, path)
+            for one in value:
+                self.assert_typed(one, get_args(kind)[0], f"{path}[]")
+        elif kind is float:
+            self.assertIsInstance(value, (int, float), path)
+        elif type(None) in get_args(kind):
+            if value is not None:
+                self.assert_typed(value, get_args(kind)[0], path)
+        elif isinstance(kind, type):
+            self.assertIsInstance(value, kind, path)
+
+    def test_messages_go_to_the_log(self) -> None:
+        with self.assertLogs("opkeep", logging.DEBUG) as logs:
+            self.build()
+        self.assertTrue(logs.output)
+        self.assertEqual(
+            {record.levelname for record in logs.records} - {"INFO", "DEBUG"}, set(), logs.output
+        )
+
+    def test_the_exception_of_a_logging_filter_ends_a_command(self) -> None:
+        def refuse(record: logging.LogRecord) -> bool:
+            raise ZeroDivisionError
+
+        logger = logging.getLogger("opkeep")
+        logger.addFilter(refuse)
+        self.addCleanup(logger.removeFilter, refuse)
+        with self.assertRaises(ZeroDivisionError):
+            self.build("missing.onnx")
+
+    def test_ctrl_c_ends_a_build(self) -> None:
+        slow = Path(tempfile.mkdtemp()) / "cc"
+        self.addCleanup(shutil.rmtree, slow.parent)
+        slow.write_text("#!/bin/sh\nexec sleep 60\n")
+        slow.chmod(0o755)
+        with mock.patch.dict(os.environ, {"CC": str(slow)}):
+            timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+            with at_most(10), self.assertRaises(KeyboardInterrupt):
+                timer.start()
+                self.build()
+                timer.join()
+
+    def test_two_threads_build_at_once(self) -> None:
+        done: list[results.BuildResult] = []
+        threads = [threading.Thread(target=lambda: done.append(self.build())) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([result["failed"] for result in done], [0, 0])
+
+
+def alternatives(field: str) -> list[str]:
+    """Return the fields that a cell such as `targets[].{a,b}` stands for."""
+    match = re.fullmatch(r"(.*?)\{([^}]*)\}(.*)", field)
+    if match is None:
+        return [field]
+    before, names, after = match.groups()
+    return [path for name in names.split(",") for path in alternatives(f"{before}{name}{after}")]
+
+
+def fields(kind: Any, path: str = "") -> list[str]:
+    """Return the paths of a type's fields, as docs/json.md writes them."""
+    if get_origin(kind) is list:
+        return fields(get_args(kind)[0], f"{path}[]")
+    if is_typeddict(kind):
+        found: list[str] = []
+        for name, one in get_type_hints(kind).items():
+            own = f"{path}.{name}" if path else name
+            found += [own, *fields(one, own)]
+        return found
+    if get_origin(kind) is dict:
+        return [f"{path}.*"]
+    if type(None) in get_args(kind):
+        return fields(get_args(kind)[0], path)
+    return []

@@ -1,0 +1,105 @@
+"""The examples in docstrings, and docs/python.md."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+
+import opkeep
+from helper import ROOT
+
+PAGE = ROOT / "docs/python.md"
+# The modules of frameworks have tests of their own.
+MODULES = ["opkeep", "opkeep.cache", "opkeep.commands", "opkeep.errors", "opkeep.results"]
+
+
+def load_tests(
+    loader: unittest.TestLoader, tests: unittest.TestSuite, pattern: str | None
+) -> unittest.TestSuite:
+    def enter(test: doctest.DocTest) -> None:
+        # The examples name files of the repository.
+        test.globs["_before"] = os.getcwd()
+        os.chdir(ROOT)
+        warnings.filterwarnings("ignore", "Implicitly cleaning up", ResourceWarning)
+
+    def leave(test: doctest.DocTest) -> None:
+        os.chdir(test.globs["_before"])
+
+    for module in MODULES:
+        tests.addTests(doctest.DocTestSuite(module, setUp=enter, tearDown=leave))
+    return tests
+
+
+class DocumentationTest(unittest.TestCase):
+    def test_every_public_function_has_a_docstring_and_an_example(self) -> None:
+        missing = []
+        for name in opkeep.__all__:
+            value = getattr(opkeep, name)
+            members = vars(value).items() if name in ("Cache", "Hit", "Ticket") else []
+            named = [
+                (name, value),
+                *((f"{name}.{member}", one) for member, one in members if member[0] != "_"),
+            ]
+            for place, one in named:
+                if not callable(one):
+                    continue
+                is_error = isinstance(one, type) and issubclass(one, opkeep.Error)
+                if not one.__doc__ or (">>> " not in one.__doc__ and not is_error):
+                    missing.append(place)
+        self.assertEqual(missing, [])
+
+    def test_every_module_has_a_docstring(self) -> None:
+        for module in pkgutil.iter_modules(opkeep.__path__):
+            if module.name not in ("triton", "jax"):
+                self.assertTrue(importlib.import_module(f"opkeep.{module.name}").__doc__, module.name)
+
+
+class PageTest(unittest.TestCase):
+    """Each block of docs/python.md, in order, in one directory."""
+
+    def test_the_page(self) -> None:
+        blocks = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+        self.assertTrue(blocks)
+        with tempfile.TemporaryDirectory() as directory:
+            network = ROOT / "fixtures/networks/lenet/model.onnx"
+            (Path(directory) / "model.onnx").write_bytes(network.read_bytes())
+            environment = {**os.environ, "HOME": directory, "XDG_CACHE_HOME": f"{directory}/.cache"}
+            environment.pop("OPKEEP_CACHE_DIR", None)
+            for kind, text in blocks:
+                with self.subTest(text):
+                    if kind == "python":
+                        self.assertEqual(*run_python(text, directory, environment))
+                    elif text.startswith("pip install ./crates/python"):
+                        install(text.strip())
+                    else:
+                        self.assertEqual(*run_commands(text, directory, environment))
+
+
+def run_python(text: str, directory: str, environment: dict[str, str]) -> tuple[str, str]:
+    """Run a program. Its comments `# prints: ...` state what it prints. Return the output, found and expected."""
+    expected = re.findall(r"# prints: (.*)$", text, re.M)
+    command = [sys.executable, "-c", text]
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=60)
+    return done.stdout + done.stderr, "".join(f"{line}\n" for line in expected)
+
+
+def run_commands(text: str, directory: str, environment: dict[str, str]) -> tuple[str, str]:
+    done = subprocess.run(
+        ["sh", "-euc", text], cwd=directory, env=environment, capture_output=True, text=True, timeout=60
+    )
+    return done.stderr, ""
+
+
+def install(command: str) -> None:
+    """Check the command that installs, as far as the wheel was made from the same directory."""
+    *_, path = command.split()
+    assert (ROOT / path / "pyproject.toml").is_file(), command
