@@ -136,7 +136,7 @@ fn claimed(py: Python<'_>, claim: GroupClaim) -> PyResult<Claim> {
 }
 
 /// Returns the limits of the store from the values of their variables.
-fn limit_settings([max_size, remain_ratio, max_entries]: [Option<String>; 3]) -> LimitSettings {
+pub(crate) fn limit_settings([max_size, remain_ratio, max_entries]: [Option<String>; 3]) -> LimitSettings {
     let mut limits = LimitSettings::new();
     limits.max_op_cache_size = max_size;
     limits.remain_cache_size_ratio = remain_ratio;

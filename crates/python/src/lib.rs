@@ -12,6 +12,7 @@ mod group;
 mod key;
 mod signals;
 mod ticket;
+mod triton;
 
 use pyo3::prelude::*;
 
@@ -26,6 +27,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ticket::Ticket>()?;
     module.add_class::<command::CommandFailure>()?;
     module.add_function(wrap_pyfunction!(command::run, module)?)?;
+    triton::add_to(module)?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(call::panics, module)?)?;
     Ok(())

@@ -1,0 +1,263 @@
+"""The cache manager for Triton."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import _native
+from ..errors import Error, ForkedTicketError, TicketEndedError
+from . import _bundle, _stock, _store, _tickets
+from ._compile import Compile, compile_in, frame_of_compile
+from ._log import logger, warn_once
+from ._toolchain import host_toolchain, toolchain_of
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+class NewFiles(NamedTuple):
+    """Files to publish. The native module reads the names of the fields."""
+
+    files: list[tuple[str, bytes]]
+    kernel: str
+    framework_version: str
+    object: str | None
+    metadata: str | None
+    is_local: bool
+
+
+class _Place(NamedTuple):
+    """Where files are in the store, and what made them."""
+
+    store: _native.TritonFiles
+    toolchain: _native.Toolchain
+    compile: Compile
+
+
+class CacheManager:
+    """Keeps what Triton compiles under one key, for any number of processes.
+
+    Triton creates it. With `override` or `dump`, which a person uses to look into a compile, Triton's own manager is created
+    instead. No fault of the cache makes a compile fail: there is a warning in the log `opkeep`, and Triton compiles.
+
+    >>> from opkeep.triton import CacheManager
+    >>> CacheManager("KEY").has_file("add.cubin")
+    False
+    """
+
+    def __new__(cls, key: str, override: bool = False, dump: bool = False) -> Any:
+        return _stock.manager(key, override, dump) if override or dump else super().__new__(cls)
+
+    def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
+        self.key = key
+        self._key = hashlib.sha256(key.encode()).digest()
+        self._base = _stock.base_dir() or _stock.manager(key).cache_dir
+        self.cache_dir = os.path.join(self._base, self.key)
+        self._files: dict[str, bytes] = {}
+        self._found: set[str] = set()
+        self._single: dict[str, _Place] = {}
+        self._place: _Place | None = None
+        self._ticket: _native.TritonTicket | None = None
+        self._opened: _native.Directory | None = None
+        self._own: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        # What Triton's own manager has besides, in one release or another.
+        if name.startswith("_") and name != "_make_path":
+            raise AttributeError(name)
+        return getattr(self._own_manager(), name)
+
+    def has_file(self, filename: str) -> bool:
+        """Return whether this manager has found the file, or was given it.
+
+        A file that an earlier compile left does not count: triton-ascend takes it as a mark of a compile that failed.
+        """
+        return filename in self._files or filename in self._found
+
+    def get_group(self, filename: str) -> dict[str, str] | None:
+        """Return the paths of a kernel's files by name. None: the caller compiles, and others wait for it."""
+        caller = sys._getframe(1)
+        frame = frame_of_compile(caller)
+        try:
+            place = self._place = _place_of(frame)
+        except Exception as error:  # A compiler is missing, or Triton raises what its drivers raise.
+            self._failed(error)
+            return None
+        if place.compile.is_overridden:
+            return None
+        try:
+            names = self._get_or_begin(filename, place, True, frame or caller)
+            if names is None and self._ticket is not None:
+                names = self._take_over(filename, place, self._ticket)
+        except Error as error:
+            self._failed(error)
+            return None
+        return None if names is None else {name: self._path(name) for name in names}
+
+    def get_file(self, filename: str) -> str | None:
+        """Return the path of a file, or None. Others wait for the caller if it is a library, which takes long to compile."""
+        if self.has_file(filename):
+            return self._path(filename)
+        is_library = filename.endswith(".so")
+        if is_library and _stock.knob("build", "impl") is not None:
+            # A function of the program compiles: what it does is in no key.
+            return None
+        try:
+            place = _host_place(is_library)
+        except Exception as error:
+            self._failed(error)
+            return None
+        self._single[filename] = place
+        try:
+            if is_library:
+                names = self._get_or_begin(filename, place, False, sys._getframe(1))
+            else:
+                # Triton tunes while other processes may wait for this one in a collective operation: so nobody waits here.
+                names = place.store.get(self._key, filename, place.toolchain, self._directory)
+        except Error as error:
+            self._failed(error)
+            return None
+        if names is None:
+            return None
+        self._found.update(names)
+        return self._path(filename)
+
+    def put(self, data: Any, filename: str, binary: bool = True) -> str:
+        """Write a file, and return its path. A file that `get_file` did not find is published."""
+        content = data if isinstance(data, bytes) else str(data).encode()
+        path = self._path(filename)
+        try:
+            self._directory.write(filename, content)
+        except Error as error:
+            warn_once("directory", error)
+            path = str(self._own_manager().put(data, filename, binary))
+        self._files[filename] = content
+        place = self._single.get(filename)
+        if place is not None:
+            files = NewFiles([(filename, content)], "", _stock.version(), None, None, True)
+            self._publish(filename, place, files)
+        return path
+
+    def put_group(self, filename: str, group: dict[str, str]) -> str:
+        """Publish the files of a kernel, which were put before."""
+        path = self.put(json.dumps({"child_paths": group}), f"__grp__{filename}", binary=False)
+        try:
+            # Without a place, the caller did not ask before.
+            place = self._place or _place_of(frame_of_compile(sys._getframe(1)))
+            if place.compile.is_overridden:
+                return path
+            if toolchain_of(place.compile) is not place.toolchain:
+                self.release()
+                logger.info("%s: a compiler changed during the compile, so the files are not kept", filename)
+                return path
+            files = [(name, self._files[name]) for name in group if name in self._files]
+            self._publish(filename, place, self._described(filename, files, place.compile, _stock.version()))
+        except Exception as error:
+            self._failed(error)
+        return path
+
+    @property
+    def has_ticket(self) -> bool:
+        """Whether others wait for this manager."""
+        return self._ticket is not None
+
+    def release(self) -> None:
+        """End the ticket, so that one of the others makes the files."""
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None:
+            try:
+                ticket.abandon()
+            except Error as error:
+                logger.debug("%s", error)
+
+    def _get_or_begin(
+        self, filename: str, place: _Place, is_group: bool, frame: FrameType
+    ) -> list[str] | None:
+        _tickets.release_ended(self)
+        names, self._ticket = place.store.get_or_begin(
+            self._key, filename, place.toolchain, self._directory, is_group
+        )
+        if self._ticket is not None:
+            _tickets.watch(self, frame)
+        elif names is not None:
+            self._found.update(names)
+        return names
+
+    def _publish(self, filename: str, place: _Place, files: NewFiles) -> None:
+        """Publish with the ticket; without one, in place of what is stored."""
+        ticket, self._ticket = self._ticket, None
+        try:
+            if ticket is not None:
+                try:
+                    ticket.publish(files)
+                    return
+                except (TicketEndedError, ForkedTicketError) as error:
+                    logger.debug("%s: %s", filename, error)
+            place.store.publish(self._key, filename, place.toolchain, files)
+        except Error as error:
+            # The next process compiles again.
+            warn_once(type(error).__name__, f"{filename} of {self.key} is not kept: {error}")
+
+    def _described(
+        self, filename: str, files: list[tuple[str, bytes]], compile: Compile, version: str
+    ) -> NewFiles:
+        """Return the files of a kernel, with what the validator and reports need."""
+        kernel = json.loads(dict(files)[filename]).get("name")
+        suffix = compile.object_suffix
+        objects = [name for name, _ in files if suffix is not None and name.endswith(suffix)]
+        return NewFiles(
+            files, str(kernel or ""), version, objects[0] if objects else None, filename, False
+        )
+
+    def _take_over(self, filename: str, place: _Place, ticket: _native.TritonTicket) -> list[str] | None:
+        """Publish a group that Inductor restored into the directory, if there is one. Return the names of its files."""
+        files = _bundle.restored_group(self._directory, self._path, filename, self.key)
+        if files is None:
+            return None
+        version = f"{_stock.version()} (restored by Inductor)"
+        try:
+            ticket.publish(self._described(filename, files, place.compile, version))
+        except Error as error:
+            logger.info("%s of %s was restored by Inductor, and is compiled again: %s", filename, self.key, error)
+            return None
+        self._ticket = None
+        names = [name for name, _ in files]
+        self._found.update(names)
+        return names
+
+    def _failed(self, error: Exception) -> None:
+        """Go on without the store."""
+        self.release()
+        warn_once(type(error).__name__, f"Triton goes on without the cache: {type(error).__name__}: {error}")
+
+    @property
+    def _directory(self) -> _native.Directory:
+        if self._opened is None:
+            prefix = json.dumps(self._path(""))[:-1]
+            self._opened = _native.Directory(self._base, self.key, prefix)
+        return self._opened
+
+    def _path(self, filename: str) -> str:
+        return os.path.join(self.cache_dir, filename)
+
+    def _own_manager(self) -> Any:
+        if self._own is None:
+            self._own = _stock.manager(self.key)
+        return self._own
+
+
+def _place_of(frame: FrameType | None) -> _Place:
+    """Return the place of the files of a compile."""
+    compile = compile_in(frame)
+    return _Place(_store.files_for(compile.target_name), toolchain_of(compile), compile)
+
+
+def _host_place(is_library: bool) -> _Place:
+    """Return the place of a file for this machine."""
+    store = _store.files_for(f"host-{platform.machine()}")
+    return _Place(store, host_toolchain(is_library), Compile(None, None, None, False))

@@ -1,0 +1,118 @@
+//! The files of Triton for one target.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use opkeep_embed::{
+    DirectoryError, Expectations, FileCache, FileCacheConfig, GroupClaim, GroupTicket, Options, StoreConfig,
+    TargetFiles,
+};
+use opkeep_store::LimitSettings;
+use pyo3::prelude::*;
+
+use crate::cache::limit_settings;
+use crate::call::{keep_warning, without_gil};
+use crate::key::file_key;
+use crate::signals::Signals;
+use crate::triton::directory::{Directory, store_error};
+use crate::triton::new_group::{NewFiles, rules};
+use crate::triton::ticket::TritonTicket;
+use crate::triton::toolchain::Toolchain;
+
+/// The files of Triton for one target.
+#[pyclass(frozen, module = "opkeep._native")]
+pub(crate) struct TritonFiles {
+    files: TargetFiles,
+    rules: Option<Arc<Expectations>>,
+}
+
+/// What a request found.
+enum Found {
+    Files(Result<Vec<String>, DirectoryError>),
+    Ticket(GroupTicket),
+    Nothing,
+}
+
+#[pymethods]
+impl TritonFiles {
+    #[new]
+    fn new(py: Python<'_>, root: PathBuf, target: &str, limits: [Option<String>; 3]) -> PyResult<Self> {
+        let limits: LimitSettings = limit_settings(limits);
+        let config = FileCacheConfig::new(StoreConfig::new(root).with_limits(limits), "triton")
+            .with_on_warning(Arc::new(|_, text| keep_warning(text)));
+        let files = without_gil(py, || FileCache::open(config)?.target(target))?;
+        Ok(Self { files, rules: rules(target).map(Arc::new) })
+    }
+
+    /// Returns the names of the files, which lie in `directory` now, or None.
+    fn get(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        name: &str,
+        toolchain: &Toolchain,
+        directory: &Directory,
+    ) -> PyResult<Option<Vec<String>>> {
+        let key = file_key(key, name)?.with_toolchain(toolchain.0.clone());
+        let found = without_gil(py, || {
+            let group = self.files.get(&key)?;
+            Ok(group.map(|group| directory.place(&group, None)))
+        })?;
+        found.transpose().map_err(|error| store_error(py, &error))
+    }
+
+    /// Returns the same, or a ticket. Waits while another caller makes the files. A group has Triton's list of its files, too.
+    #[pyo3(signature = (key, name, toolchain, directory, is_group))]
+    fn get_or_begin(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        name: &str,
+        toolchain: &Toolchain,
+        directory: &Directory,
+        is_group: bool,
+    ) -> PyResult<(Option<Vec<String>>, Option<TritonTicket>)> {
+        let key = file_key(key, name)?.with_toolchain(toolchain.0.clone());
+        let signals = Signals::new();
+        let poll = || signals.poll();
+        let mut options = Options::default().with_cancel(&signals.cancel).with_on_poll(&poll);
+        options.expectations = self.rules.as_deref().filter(|_| is_group);
+        let found = without_gil(py, || {
+            Ok(match self.files.get_or_begin(&key, &options)? {
+                GroupClaim::Hit(group) => Found::Files(directory.place(&group, is_group.then_some(name))),
+                GroupClaim::Begin(ticket) | GroupClaim::Unshared(ticket, _) => Found::Ticket(ticket),
+                _ => Found::Nothing,
+            })
+        })?;
+        if let Some(error) = signals.into_raised() {
+            // A ticket is dropped, and with it released.
+            return Err(error);
+        }
+        match found {
+            Found::Files(names) => Ok((Some(names.map_err(|error| store_error(py, &error))?), None)),
+            Found::Ticket(ticket) => Ok((None, Some(TritonTicket { ticket, rules: self.rules.clone() }))),
+            Found::Nothing => Ok((None, None)),
+        }
+    }
+
+    /// Publishes files without a ticket, in place of those that are there. Returns whether they were written.
+    fn publish(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        name: &str,
+        toolchain: &Toolchain,
+        files: NewFiles,
+    ) -> PyResult<bool> {
+        let key = file_key(key, name)?.with_toolchain(toolchain.0.clone());
+        without_gil(py, || files.publish(self.rules.as_deref(), |group| self.files.publish(&key, group)))
+    }
+
+    /// Writes the counts of hits and misses to the store.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        without_gil(py, || {
+            self.files.flush();
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,19 @@
+//! The native part of the cache manager for Triton; the rest is in `python/opkeep/triton`.
+
+mod directory;
+mod file_names;
+mod files;
+mod new_group;
+mod ticket;
+mod toolchain;
+
+use pyo3::prelude::*;
+
+/// Adds the names of this part to the module.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<directory::Directory>()?;
+    module.add_class::<files::TritonFiles>()?;
+    module.add_class::<ticket::TritonTicket>()?;
+    module.add_class::<toolchain::Toolchain>()?;
+    module.add_function(wrap_pyfunction!(toolchain::digest_of_file, module)?)
+}

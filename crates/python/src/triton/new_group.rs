@@ -1,0 +1,53 @@
+//! The files that Triton publishes.
+
+use opkeep_embed::{Expectations, NewGroup};
+use opkeep_validator::device_formats;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+
+use crate::triton::file_names::stored;
+
+/// The files that Triton publishes, with what reports state of them: a named tuple of `python/opkeep/triton`.
+#[derive(FromPyObject)]
+pub(crate) struct NewFiles {
+    files: Vec<(String, PyBackedBytes)>,
+    kernel: String,
+    framework_version: String,
+    /// The name of the file with the kernel's object; `None` if there is no kernel.
+    object: Option<String>,
+    /// The name of the file with the kernel's metadata.
+    metadata: Option<String>,
+    is_local: bool,
+}
+
+impl NewFiles {
+    /// Calls `publish` with the group. `rules` are those of its target.
+    pub(crate) fn publish<T>(
+        &self,
+        rules: Option<&Expectations>,
+        publish: impl FnOnce(&NewGroup<'_>) -> T,
+    ) -> T {
+        let names: Vec<_> = self.files.iter().map(|(name, _)| stored(name)).collect();
+        let contents = self.files.iter().map(|(_, content)| &content[..]);
+        let mut group = NewGroup::new(names.iter().map(|name| &**name).zip(contents));
+        let (object, metadata) = (self.object.as_deref().map(stored), self.metadata.as_deref().map(stored));
+        group.kernel = &self.kernel;
+        group.framework_version = &self.framework_version;
+        group.is_local = self.is_local;
+        group.object = object.as_deref();
+        group.metadata = metadata.as_deref();
+        group.expectations = rules.filter(|_| object.is_some());
+        publish(&group)
+    }
+}
+
+/// The rules for the kernels of a target such as `cuda-sm_90`. `None` if none are known.
+pub(crate) fn rules(target: &str) -> Option<Expectations> {
+    let mut rules = match target.split_once('-')? {
+        ("cuda", arch) => device_formats::cubin(arch),
+        ("hip", arch) => device_formats::hsaco(arch),
+        _ => return None,
+    };
+    target.clone_into(&mut rules.target);
+    Some(rules)
+}

@@ -1,0 +1,29 @@
+//! The duty to make the files of a key.
+
+use std::sync::Arc;
+
+use opkeep_embed::{Expectations, GroupTicket};
+use pyo3::prelude::*;
+
+use crate::call::without_gil;
+use crate::triton::new_group::NewFiles;
+
+/// The duty to make the files of a key.
+#[pyclass(frozen, module = "opkeep._native")]
+pub(crate) struct TritonTicket {
+    pub(crate) ticket: GroupTicket,
+    pub(crate) rules: Option<Arc<Expectations>>,
+}
+
+#[pymethods]
+impl TritonTicket {
+    /// Publishes the files. Returns whether they were written.
+    fn publish(&self, py: Python<'_>, files: NewFiles) -> PyResult<bool> {
+        without_gil(py, || files.publish(self.rules.as_deref(), |group| self.ticket.publish(group)))
+    }
+
+    /// Ends the ticket; one of the waiters makes the files.
+    fn abandon(&self, py: Python<'_>) -> PyResult<()> {
+        without_gil(py, || self.ticket.abandon(None))
+    }
+}

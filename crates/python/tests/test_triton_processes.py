@@ -1,0 +1,370 @@
+"""The cache manager for Triton with several processes and threads: waits, failures, forks."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+from pathlib import Path
+from types import ModuleType
+from unittest import mock
+
+from triton_helper import TritonTest, Worker
+
+SOON = 1.0
+"""The seconds after which the others are free, beside the time that they compile."""
+
+
+class WaitTest(TritonTest):
+    """Others wait for a compile, and not for one that has failed."""
+
+    def workers(self, count: int) -> list[Worker]:
+        return [Worker(self) for _ in range(count)]
+
+    def test_four_processes_compile_once(self) -> None:
+        workers = self.workers(4)
+        for worker in workers:
+            worker.begin("timed(1024)")
+        results = [worker.result() for worker in workers]
+        self.assertEqual(sum(count for _, count in results), 1, results)
+
+    def test_threads_compile_once(self) -> None:
+        threads = [threading.Thread(target=self.kernels.compile) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assert_compiled(1)
+
+    def test_a_failed_compile_frees_the_others_though_its_exception_is_kept(self) -> None:
+        for keep in (True, False):
+            one, other = self.workers(2)
+            self.assertEqual(one.run(f"fail(3, keep={keep})"), "CompilationError")
+            begin = time.monotonic()
+            self.assertEqual(other.run("fail(3, keep=False)"), "CompilationError")
+            self.assertLess(time.monotonic() - begin, SOON)
+
+    def test_a_compile_that_fails_late_frees_a_waiter(self) -> None:
+        one, other = self.workers(2)
+        one.run("kernels.compiles.during = lambda: (print('begun', flush=True), sys.stdin.readline())")
+        one.begin("fail(3)")
+        self.assertEqual(one._answer(), "begun")
+        other.begin("fail(3, keep=False)")
+        time.sleep(0.5)
+        one.begin("go on")
+        begin = time.monotonic()
+        self.assertEqual(one.result(), "CompilationError")
+        self.assertEqual(other.result(), "CompilationError")
+        self.assertLess(time.monotonic() - begin, SOON)
+
+    def test_two_ranks_that_keep_each_others_failures_do_not_wait_for_each_other(self) -> None:
+        one, other = self.workers(2)
+        for worker, block in ((one, 3), (other, 5)):
+            worker.begin(f"fail({block})")
+        self.assertEqual([one.result(), other.result()], ["CompilationError"] * 2)
+        begin = time.monotonic()
+        for worker, block in ((one, 5), (other, 3)):
+            worker.begin(f"fail({block})")
+        self.assertEqual([one.result(), other.result()], ["CompilationError"] * 2)
+        self.assertLess(time.monotonic() - begin, SOON)
+
+    def test_a_failure_in_a_thread_pool_frees_the_others(self) -> None:
+        one, other = self.workers(2)
+        one.run("from concurrent.futures import ThreadPoolExecutor")
+        one.run("pool = ThreadPoolExecutor(2)")
+        one.run("futures = [pool.submit(kernels.compile, block) for block in (3, 5)]")
+        self.assertEqual(one.run("[type(future.exception()).__name__ for future in futures]"), ["CompilationError"] * 2)
+        begin = time.monotonic()
+        self.assertEqual(other.run("[fail(3, keep=False), fail(5, keep=False)]"), ["CompilationError"] * 2)
+        self.assertLess(time.monotonic() - begin, SOON)
+
+    def test_a_failure_of_an_asynchronous_compile_frees_the_others(self) -> None:
+        try:
+            import triton.runtime._async_compile  # noqa: F401
+        except ImportError:
+            self.skipTest("this Triton has no asynchronous compile")
+        one, other = self.workers(2)
+        one.run("from triton.runtime._async_compile import AsyncCompileMode")
+        one.run("from concurrent.futures import ThreadPoolExecutor")
+        one.run("modes = []")
+        one.run(
+            "with ThreadPoolExecutor(2) as pool, AsyncCompileMode(pool, ignore_errors=True) as mode:\n"
+            "    futures = [mode.submit(b, lambda b=b: kernels.compile(b), lambda k: None, lambda f: None) for b in (3, 1024)]\n"
+            "    kept.extend(future.future for future in futures)".replace("\n", "\\n").join(['exec("', '")'])
+        )
+        self.assertEqual(one.run("kernels.compiles.count"), 2)
+        begin = time.monotonic()
+        self.assertEqual(other.run("fail(3, keep=False)"), "CompilationError")
+        self.assertLess(time.monotonic() - begin, SOON)
+        self.assertEqual(other.run("timed(1024)")[1], 0)
+
+    def test_a_wait_ends_with_a_signal(self) -> None:
+        one, other = self.workers(2)
+        one.run("import time, threading")
+        one.run("begun = threading.Event()")
+        one.run("kernels.compiles.during = lambda: (begun.set(), time.sleep(60))")
+        one.run("thread = threading.Thread(target=kernels.compile, daemon=True)")
+        one.run("thread.start()")
+        one.run("begun.wait()")
+        other.begin("timed(1024)")
+        time.sleep(0.5)
+        begin = time.monotonic()
+        other._process.send_signal(signal.SIGINT)
+        self.assertEqual(other._answer(), "failed")
+        self.assertLess(time.monotonic() - begin, SOON)
+
+    def test_a_killed_compile_frees_the_others(self) -> None:
+        one, other = self.workers(2)
+        one.run("import time, threading")
+        one.run("begun = threading.Event()")
+        one.run("kernels.compiles.during = lambda: (begun.set(), time.sleep(60))")
+        one.run("thread = threading.Thread(target=kernels.compile, daemon=True)")
+        one.run("thread.start()")
+        one.run("begun.wait()")
+        other.begin("timed(1024)")
+        time.sleep(0.5)
+        one.end()
+        waited, compiles = other.result()
+        self.assertEqual(compiles, 1)
+        self.assertLess(waited, 30)
+
+    def test_an_interpreter_that_ends_with_a_ticket(self) -> None:
+        program = (
+            "import triton_kernels as k\n"
+            "try: k.compile(3)\n"
+            "except Exception as error: kept = error\n"
+        )
+        begin = subprocess.run(
+            [sys.executable, "-c", program], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=60
+        )
+        self.assertEqual((begin.returncode, begin.stderr), (0, ""))
+        self.assertEqual(self.workers(1)[0].run("fail(3)"), "CompilationError")
+
+
+class ForkTest(TritonTest):
+    """Forked and spawned children."""
+
+    def test_a_child_that_is_forked_in_a_compile_leaves_its_ticket_alone(self) -> None:
+        other = Worker(self)
+
+        def during() -> None:
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+            other.begin("timed(1024)")
+            time.sleep(0.5)
+
+        self.kernels.compiles.during = during
+        self.kernels.compile()
+        self.assertEqual(other.result()[1], 0)
+
+    def test_a_child_goes_on_with_a_compile_of_its_parent(self) -> None:
+        children = []
+
+        def during() -> None:
+            child = os.fork()
+            if child:
+                children.append(child)
+
+        self.kernels.compiles.during = during
+        try:
+            kernel = self.kernels.compile()
+        except BaseException:
+            if not children:
+                os._exit(1)
+            raise
+        if not children:
+            os._exit(0)
+        self.assertEqual(os.waitpid(children[0], 0)[1], 0)
+        self.kernels.compiles.during = lambda: None
+        self.kernels.compiles.count = 0
+        self.assertEqual(self.kernels.compile().asm["cubin"], kernel.asm["cubin"])
+        self.assert_compiled(0)
+
+    def test_children_compile_and_fail(self) -> None:
+        self.kernels.compile()
+        for method in ("fork", "spawn"):
+            with self.subTest(method), multiprocessing.get_context(method).Pool(2) as pool:
+                self.assertEqual(pool.map(_compiles, [1024, 1024]), [0, 0])
+                self.assertEqual(sum(pool.map(_compiles, [512, 512])), 1)
+                self.assertEqual(pool.map(_compiles, [3, 3]), [-1, -1])
+            self.empty_directory()
+            self.new_store()
+            self.kernels.compile()
+
+
+def _compiles(block: int) -> int:
+    import triton_kernels
+
+    triton_kernels.compiles.during = lambda: None
+    triton_kernels.compiles.count = 0
+    try:
+        triton_kernels.compile(block)
+    except Exception:
+        return -1
+    return triton_kernels.compiles.count
+
+
+class DirectoryTest(TritonTest):
+    """Directories that cannot be used. None of them makes a compile fail that would not fail without us."""
+
+    def test_a_directory_that_others_can_write(self) -> None:
+        self.kernels_dir.mkdir(mode=0o777)
+        self.kernels_dir.chmod(0o777)
+        with self.assertLogs("opkeep", "WARNING") as logs:
+            for _ in range(2):
+                self.kernels.compile()
+        self.assert_compiled(2)
+        self.assertTrue(any("chmod go-w" in line for line in logs.output), logs.output)
+        self.assertLessEqual(len(logs.output), 2, logs.output)
+        self.kernels_dir.chmod(0o755)
+        self.kernels.compile()
+        self.assert_compiled(0)
+
+    def test_a_store_that_is_no_directory(self) -> None:
+        self.store.write_text("a file")
+        with self.assertLogs("opkeep", "WARNING") as logs:
+            for _ in range(2):
+                self.kernels.compile()
+        self.assertEqual(len(logs.output), 1, logs.output)
+        self.assert_compiled(2)
+
+    def test_a_store_that_others_can_write(self) -> None:
+        self.store.mkdir()
+        self.store.chmod(0o777)
+        with self.assertLogs("opkeep", "WARNING") as logs:
+            self.kernels.compile()
+        self.assertIn("chmod", logs.output[0])
+        self.assert_compiled(1)
+
+    def test_a_compiler_that_is_missing(self) -> None:
+        with mock.patch("opkeep.triton._manager.toolchain_of", side_effect=RuntimeError("no compiler")):
+            with self.assertLogs("opkeep", "WARNING") as logs:
+                for _ in range(2):
+                    self.kernels.compile()
+        self.assertEqual(len(logs.output), 1, logs.output)
+        self.assertIn("no compiler", logs.output[0])
+        self.assert_compiled(2)
+
+    def test_a_compiler_that_changes_during_the_compile(self) -> None:
+        from opkeep.triton import _toolchain
+
+        original = _toolchain._COLLECT["cuda"]
+        parts = [b"1" * 32]
+        changed = {"cuda": lambda compile, found: found.append(("ptxas", parts[0], ""))}
+        with mock.patch.dict(_toolchain._COLLECT, changed):
+            self.kernels.compiles.during = lambda: parts.__setitem__(0, b"2" * 32)
+            self.kernels.compile()
+            self.assert_compiled(1)
+            parts[0] = b"1" * 32
+            self.kernels.compiles.during = lambda: None
+            self.kernels.compile()
+            self.assert_compiled(1)
+            self.kernels.compile()
+            self.assert_compiled(0)
+        self.assertIs(_toolchain._COLLECT["cuda"], original)
+
+    def test_a_kernel_that_is_not_valid_is_not_kept(self) -> None:
+        kernel = self.kernels.compile()
+        files = {name: content for name, content in self.files(kernel).items() if not name.startswith("__grp__")}
+        from opkeep.triton import CacheManager
+
+        key = self.directory(kernel).name
+        for damage in (b"\x7fELF", b"", files["add.cubin"].replace(b".text.add", b".text.sub")):
+            self.new_store()
+            put = CacheManager.put
+
+            def damaged(manager: CacheManager, data: object, name: str, binary: bool = True) -> str:
+                return put(manager, damage if name.endswith(".cubin") else data, name, binary)
+
+            from opkeep.triton import _log
+
+            _log._warned.clear()
+            with mock.patch.object(CacheManager, "put", damaged), self.assertLogs("opkeep", "WARNING") as logs:
+                try:
+                    self.kernels.compile()
+                except Exception:
+                    pass
+            self.assertIn(f"add.json of {key} is not kept", logs.output[0])
+            self.kernels.compiles.count = 0
+            self.assertEqual(self.kernels.compile().asm["cubin"], files["add.cubin"])
+            self.assert_compiled(1)
+
+
+class InductorTest(TritonTest):
+    """Groups that Inductor's bundler restores, which is simulated: it writes a directory and renames it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.kernel = self.kernels.compile()
+        self.saved = self.files(self.kernel)
+        self.new_store()
+        self.empty_directory()
+        patch = mock.patch.dict(sys.modules, {"torch._inductor.triton_bundler": ModuleType("triton_bundler")})
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.kernels.compiles.count = 0
+
+    def restore(self, **changed: bytes) -> None:
+        temporary = self.kernels_dir / "tmp.bundle"
+        temporary.mkdir(parents=True)
+        for name, content in {**self.saved, **{name.replace("__", ".", 1): changed[name] for name in changed}}.items():
+            (temporary / name).write_bytes(content)
+        temporary.rename(self.directory(self.kernel))
+
+    def test_a_restored_group_is_taken_over(self) -> None:
+        self.restore()
+        self.assertEqual(self.kernels.compile().asm["cubin"], self.kernel.asm["cubin"])
+        self.assert_compiled(0)
+        del sys.modules["torch._inductor.triton_bundler"]
+        self.empty_directory()
+        self.assertEqual(self.kernels.compile().asm["cubin"], self.kernel.asm["cubin"])
+        self.assert_compiled(0)
+        entry = max((self.store / "v1" / "cuda-sm_90" / "entries").rglob("*"), key=lambda path: path.stat().st_size)
+        self.assertIn(b"(restored by Inductor)", entry.read_bytes())
+
+    def test_a_group_that_is_not_valid_is_compiled_again(self) -> None:
+        other = json.loads(self.saved["add.json"])
+        other["hash"] = "0" * 64
+        damages = {
+            "a cut object": {"add__cubin": self.saved["add.cubin"][:1000]},
+            "metadata of another key": {"add__json": json.dumps(other).encode()},
+            "metadata that are cut": {"add__json": self.saved["add.json"][:100]},
+        }
+        for damage, changed in damages.items():
+            with self.subTest(damage):
+                self.restore(**changed)
+                self.assertEqual(self.kernels.compile().asm["cubin"], self.kernel.asm["cubin"])
+                self.assert_compiled(1)
+                self.empty_directory()
+                self.new_store()
+
+    def test_files_that_lay_there_before_the_process_are_compiled_again(self) -> None:
+        self.restore()
+        time.sleep(2.5)
+        program = (
+            "import sys, types; sys.modules['torch._inductor.triton_bundler'] = types.ModuleType('b')\n"
+            "import triton_kernels as k; k.compile(); print(k.compiles.count)"
+        )
+        output = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, cwd=Path(__file__).parent
+        )
+        self.assertEqual(output.stdout.strip(), "1", output.stderr)
+
+    def test_without_the_bundler_nothing_is_taken_over(self) -> None:
+        del sys.modules["torch._inductor.triton_bundler"]
+        self.restore()
+        self.kernels.compile()
+        self.assert_compiled(1)
+
+
+if __name__ == "__main__":
+    unittest.main()
