@@ -45,5 +45,7 @@ def damaged(setting: Setting, column: str) -> Iterator[Result]:
 
 
 def entries(site: Site) -> set[Path]:
-    """The files of the cache that is used."""
-    return site.files() if site.column == "opkeep" else {path for path in site.cache.rglob("*") if path.is_file()}
+    """The entries of the cache that is used. The counters of a store can be larger than a small entry."""
+    if site.column == "opkeep":
+        return {path for path in site.files() if path.suffix == ".kern"}
+    return {path for path in site.cache.rglob("*") if path.is_file()}

@@ -1,0 +1,118 @@
+"""The cache that JAX calls."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from .._log import logger
+from ..cache import Cache, Hit, Ticket
+from ..errors import Error, WaitTimeoutError
+from ._toolchain import toolchain
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_FILE = "executable"
+"""The name of the file in an entry."""
+
+
+class _Current(threading.local):
+    compile: Compile | None = None
+
+
+_current = _Current()
+
+
+class Compile:
+    """A call of JAX that gets an executable from the cache, or compiles it. At its end, its tickets end."""
+
+    def __init__(self, platform: str, *, is_shared: bool) -> None:
+        self.platform = platform
+        self.is_shared = is_shared
+        self.tickets: dict[str, Ticket] = {}
+        self._outer: Compile | None = None
+
+    def __enter__(self) -> Compile:
+        # A compile may need another one.
+        self._outer, _current.compile = _current.compile, self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _current.compile = self._outer
+        for ticket in self.tickets.values():
+            # Of an ended ticket, and of one of a parent process, this does nothing.
+            ticket.__exit__(None, None, None)
+
+
+class SharedCache:
+    """Executables in the store. An error of the store is a warning: JAX then compiles."""
+
+    _path: object
+
+    def __init__(self, root: str, timeout: float | None, version: str) -> None:
+        self._root = root
+        self._timeout = timeout
+        self._version = version
+        self._caches: dict[str, Cache] = {}
+
+    def get(self, key: str) -> bytes | None:
+        """Return the executable under JAX's key, or None. Then the caller makes it, and others may wait for it."""
+        compile = _current.compile
+        # JAX also asks whether an executable is there, without making it.
+        makes = sys._getframe(1).f_code.co_name == "get_executable_and_time"
+        try:
+            cache, own_key = self._cache(compile), self._key(key, compile)
+            if compile is None or not compile.is_shared or not makes:
+                return _executable(cache.get(own_key))
+            claim = cache.get_or_begin(own_key, timeout=self._timeout)
+        except WaitTimeoutError:
+            return None
+        except (Error, OSError) as error:
+            logger.warning("JAX compiles by itself: %s", error)
+            return None
+        if isinstance(claim, Hit):
+            return _executable(claim)
+        compile.tickets[key] = claim
+        return None
+
+    def put(self, key: str, value: bytes) -> None:
+        """Publish the executable that was made."""
+        compile = _current.compile
+        ticket = compile.tickets.pop(key, None) if compile is not None else None
+        files = {_FILE: value}
+        kernel = key.rsplit("-", 1)[0]
+        try:
+            if ticket is not None and ticket.is_held:
+                ticket.publish(files, kernel=kernel, framework_version=self._version)
+            else:
+                cache, own_key = self._cache(compile), self._key(key, compile)
+                cache.publish(own_key, files, kernel=kernel, framework_version=self._version)
+        except (Error, OSError) as error:
+            logger.warning("an executable of JAX is not kept: %s", error)
+        finally:
+            if ticket is not None:
+                ticket.__exit__(None, None, None)
+
+    def _cache(self, compile: Compile | None) -> Cache:
+        target = f"jax-{_platform(compile)}"
+        cache = self._caches.get(target)
+        if cache is None:
+            cache = self._caches[target] = Cache(self._root, target, framework="jax")
+        return cache
+
+    def _key(self, key: str, compile: Compile | None) -> bytes:
+        # The digest of the toolchain has a fixed length, so no two pairs have the same text.
+        return hashlib.sha256(toolchain(_platform(compile)) + key.encode()).digest()
+
+
+def _platform(compile: Compile | None) -> str:
+    return compile.platform if compile is not None else "unknown"
+
+
+def _executable(hit: Hit | None) -> bytes | None:
+    return None if hit is None else hit[_FILE]

@@ -1,0 +1,144 @@
+"""The functions of JAX that are replaced.
+
+JAX asks its cache for an executable, compiles if it gets none, and puts the executable into the cache, all in one call of
+`compile_or_get_cached`. It puts nothing after a failed compile, and nothing that it does not consider worth keeping. So this
+function is wrapped: when it returns or raises, tickets that it did not use are abandoned.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import os
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from .._log import logger
+from .._root import default_root
+from ..errors import Error
+from ._cache import Compile, SharedCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TESTED = "0.10"
+"""The release of JAX whose interfaces this module was tested with."""
+
+_COMPILE = "compile_or_get_cached"
+_GET_CACHE = "get_file_cache"
+_MIN_COMPILE_TIME = "jax_persistent_cache_min_compile_time_secs"
+
+# The replaced functions: their module, their name, and the original.
+_originals: list[tuple[ModuleType, str, Any]] = []
+
+
+def enable(root: str | os.PathLike[str] | None, timeout: float | None) -> None:
+    """Replace JAX's functions; those of an earlier call are restored first."""
+    jax, compiler, compilation_cache, interface = _modules()
+    root = os.fsdecode(root) if root is not None else default_root()
+    disable()
+    cache = _class(interface)(root, timeout, jax.__version__)
+    config = jax.config
+    if config.jax_compilation_cache_dir is None:
+        config.update("jax_compilation_cache_dir", f"{root}-xla")
+    if getattr(config, _MIN_COMPILE_TIME, None) == 1.0:
+        config.update(_MIN_COMPILE_TIME, 0.0)
+    _replace(compiler, _COMPILE, _shared_compile(compiler.compile_or_get_cached, compiler))
+    _replace(compilation_cache, _GET_CACHE, _file_cache(compilation_cache.get_file_cache, cache))
+    # JAX opens its cache once.
+    compilation_cache.reset_cache()
+
+
+def disable() -> None:
+    """Restore JAX's functions."""
+    if not _originals:
+        return
+    for module, name, original in _originals:
+        setattr(module, name, original)
+    _originals.clear()
+    importlib.import_module("jax._src.compilation_cache").reset_cache()
+
+
+def _modules() -> tuple[Any, Any, Any, Any]:
+    """Return the modules `jax`, `compiler`, `compilation_cache` and `compilation_cache_interface` of the installed JAX.
+
+    Raises `Error` if one of the names is missing that this module needs."""
+    try:
+        jax: Any = importlib.import_module("jax")
+    except ImportError as error:
+        raise Error("JAX is not installed", help=[f"pip install 'jax=={_TESTED}.*'"]) from error
+    names = {
+        "compiler": [_COMPILE],
+        "compilation_cache": [_GET_CACHE, "get_executable_and_time", "put_executable_and_time", "reset_cache"],
+        "compilation_cache_interface": ["CacheInterface"],
+    }
+    modules = []
+    for module_name, wanted in names.items():
+        path = f"jax._src.{module_name}"
+        try:
+            module = importlib.import_module(path)
+        except ImportError:
+            raise _moved(jax, path) from None
+        for name in wanted:
+            if not hasattr(module, name):
+                raise _moved(jax, f"{path}.{name}")
+        modules.append(module)
+    parameters = inspect.signature(modules[0].compile_or_get_cached).parameters
+    for name in ("backend", "devices", "host_callbacks"):
+        if name not in parameters:
+            raise _moved(jax, f"parameter `{name}` of jax._src.compiler.{_COMPILE}")
+    if not jax.__version__.startswith(f"{_TESTED}."):
+        logger.warning("opkeep.jax was tested with JAX %s; JAX %s may behave otherwise", _TESTED, jax.__version__)
+    return (jax, *modules)
+
+
+def _moved(jax: Any, name: str) -> Error:
+    text = f"JAX {jax.__version__} has no {name}, which opkeep.jax needs: it was tested with JAX {_TESTED}"
+    return Error(text, help=[f"use JAX {_TESTED}, or JAX's own cache: leave out opkeep.jax.enable()"])
+
+
+def _replace(module: ModuleType, name: str, function: Callable[..., Any]) -> None:
+    _originals.append((module, name, getattr(module, name)))
+    setattr(module, name, function)
+
+
+def _class(interface: Any) -> type[SharedCache]:
+    return type("OpkeepCache", (SharedCache, interface.CacheInterface), {})
+
+
+def _file_cache(original: Callable[..., Any], cache: SharedCache) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def get_file_cache(path: str) -> tuple[Any, str] | None:
+        """Return the cache, within the wrapper with which JAX checks its own, if the settings ask for it."""
+        found = original(path)
+        inner = getattr(found[0], "_base_cache", None) if found is not None else None
+        cache._path = path
+        if found is not None and inner is not None:
+            found[0]._base_cache = cache
+            return found
+        return cache, path
+
+    return get_file_cache
+
+
+def _shared_compile(original: Callable[..., Any], compiler: Any) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def compile_or_get_cached(*args: Any, **named: Any) -> Any:
+        arguments = signature.bind(*args, **named).arguments
+        platform = str(arguments["backend"].platform)
+        with Compile(platform, is_shared=_is_shared(arguments, compiler)):
+            return original(*args, **named)
+
+    return compile_or_get_cached
+
+
+def _is_shared(arguments: dict[str, Any], compiler: Any) -> bool:
+    """Whether other processes wait for this compile. Processes that compile together may wait for each other within the
+    compile, and of the others JAX writes only what the first process made, without host callbacks."""
+    together = len({device.process_index for device in arguments["devices"].flatten()}) > 1
+    distributed = getattr(compiler, "distributed", None)
+    is_first = distributed is None or distributed.global_state.process_id == 0
+    return is_first and not together and not arguments["host_callbacks"]

@@ -1,0 +1,170 @@
+"""JAX with the store, in processes of its own. Skipped where JAX is not installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from unittest import mock
+
+import opkeep
+import opkeep.jax._hooks
+from helper import at_most
+
+HAS_JAX = importlib.util.find_spec("jax") is not None
+WORKER = Path(__file__).with_name("jax_worker.py")
+
+
+@unittest.skipUnless(HAS_JAX, "JAX is not installed: `cargo xtask frameworks` installs it")
+class JaxTest(unittest.TestCase):
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = os.path.join(directory.name, "store")
+
+    def start(self) -> subprocess.Popen[str]:
+        """Start a process that uses the store."""
+        process = subprocess.Popen(
+            [sys.executable, str(WORKER), self.root],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.addCleanup(_end, process)
+        self.assertEqual(_read(process), "ready")
+        return process
+
+    def entries(self) -> list[Path]:
+        return sorted(Path(self.root).rglob("*.kern"))
+
+    def test_one_of_eight_processes_compiles(self) -> None:
+        processes = [self.start() for _ in range(8)]
+        for process in processes:
+            _send(process, "compute 7")
+        answers = [_read(process).split(" ", 1) for process in processes]
+        self.assertEqual(sum(int(compiles) for compiles, _ in answers), 1, answers)
+        self.assertEqual({result for _, result in answers}, {"[0.0, 8.0, 30.0, 66.0]"})
+
+    def test_a_later_process_compiles_nothing(self) -> None:
+        self.assertEqual(_ask(self.start(), "compute 3"), "1 [0.0, 4.0, 14.0, 30.0]")
+        later = self.start()
+        self.assertEqual(_ask(later, "compute 3"), "0 [0.0, 4.0, 14.0, 30.0]")
+        self.assertEqual(_ask(later, "compute 4"), "1 [0.0, 5.0, 18.0, 39.0]")
+        kernels = opkeep.verify(self.root)
+        self.assertEqual((kernels["refused"], kernels["unusable"]), (0, 0), kernels)
+
+    def test_a_damaged_entry_is_compiled_once_more(self) -> None:
+        self.assertEqual(_ask(self.start(), "compute 3")[0], "1")
+        for damage in (lambda data: data[: len(data) // 2], lambda data: b"", lambda data: data[:-9] + b"\0" + data[-8:]):
+            for entry in self.entries():
+                entry.write_bytes(damage(entry.read_bytes()))
+            self.assertEqual(_ask(self.start(), "compute 3"), "1 [0.0, 4.0, 14.0, 30.0]")
+            self.assertEqual(_ask(self.start(), "compute 3"), "0 [0.0, 4.0, 14.0, 30.0]")
+
+    def test_a_failed_compile_keeps_nobody_waiting(self) -> None:
+        failing, other = self.start(), self.start()
+        self.assertEqual(_ask(failing, "fail 5"), "failed")
+        with at_most(10):
+            self.assertEqual(_ask(other, "compute 5")[0], "1")
+        self.assertEqual(_ask(failing, "compute 5")[0], "0")
+
+    def test_a_killed_compile_passes_to_a_waiter(self) -> None:
+        hanging, other = self.start(), self.start()
+        self.assertEqual(_ask(hanging, "hang 5"), "hangs")
+        _send(other, "compute 5")
+        hanging.kill()
+        with at_most(10):
+            self.assertEqual(_read(other)[0], "1")
+
+
+class InterfaceTest(unittest.TestCase):
+    def test_without_jax_the_text_says_so(self) -> None:
+        if HAS_JAX:
+            self.skipTest("JAX is installed")
+        with self.assertRaisesRegex(opkeep.Error, "JAX is not installed"):
+            opkeep.jax.enable("store")
+
+    def test_only_computations_that_jax_keeps_are_waited_for(self) -> None:
+        class Devices(list[SimpleNamespace]):
+            def flatten(self) -> Devices:
+                return self
+
+        def is_shared(processes: tuple[int, ...] = (0, 0), callbacks: tuple[object, ...] = (), own: int = 0) -> bool:
+            devices = Devices(SimpleNamespace(process_index=process) for process in processes)
+            compiler = SimpleNamespace(distributed=SimpleNamespace(global_state=SimpleNamespace(process_id=own)))
+            return opkeep.jax._hooks._is_shared({"devices": devices, "host_callbacks": callbacks}, compiler)
+
+        self.assertTrue(is_shared())
+        self.assertFalse(is_shared(processes=(0, 1)))
+        self.assertFalse(is_shared(callbacks=(print,)))
+        self.assertFalse(is_shared(own=1))
+
+    def test_a_private_interface_that_moved_is_named(self) -> None:
+        def modules(**changed: object) -> dict[str, ModuleType]:
+            def compile_or_get_cached(backend: object, devices: object, host_callbacks: object) -> None: ...
+
+            present: dict[str, dict[str, object]] = {
+                "jax": {"__version__": "99.0"},
+                "jax._src": {},
+                "jax._src.compiler": {"compile_or_get_cached": compile_or_get_cached},
+                "jax._src.compilation_cache": dict.fromkeys(
+                    ("get_file_cache", "get_executable_and_time", "put_executable_and_time", "reset_cache")
+                ),
+                "jax._src.compilation_cache_interface": {"CacheInterface": object},
+            }
+            made = {}
+            for name, content in present.items():
+                made[name] = ModuleType(name)
+                vars(made[name]).update(content)
+                for path, value in changed.items():
+                    module, _, attribute = path.rpartition(".")
+                    if module == name and value is None:
+                        delattr(made[name], attribute)
+                    elif module == name:
+                        setattr(made[name], attribute, value)
+            return made
+
+        def other(backend: object) -> None: ...
+
+        for path, value, named in (
+            ("jax._src.compiler.compile_or_get_cached", None, "compile_or_get_cached"),
+            ("jax._src.compilation_cache.get_file_cache", None, "get_file_cache"),
+            ("jax._src.compilation_cache_interface.CacheInterface", None, "CacheInterface"),
+            ("jax._src.compiler.compile_or_get_cached", other, "parameter `devices`"),
+        ):
+            with self.subTest(named), mock.patch.dict(sys.modules, modules(**{path: value})):
+                with self.assertRaisesRegex(opkeep.Error, "JAX 99.0 has no .*" + named) as caught:
+                    opkeep.jax.enable("store")
+                self.assertIn("0.10", str(caught.exception))
+                self.assertTrue(caught.exception.help)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def _send(process: subprocess.Popen[str], command: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{command}\n")
+    process.stdin.flush()
+
+
+def _read(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def _ask(process: subprocess.Popen[str], command: str) -> str:
+    _send(process, command)
+    return _read(process)
+
+
+if __name__ == "__main__":
+    unittest.main()
