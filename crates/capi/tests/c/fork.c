@@ -99,12 +99,15 @@ static void killed(void) {
 
 static atomic_int stopped;
 
-/* Takes the lock of the table of handles all the time, and lists warnings. */
+/* Takes all locks all the time: those of the handles, of the cache and of its target. */
 static void *use_handles(void *unused) {
     opkeep_warning warning;
+    opkeep_key key = key_of("kernel");
+    opkeep_hit hit;
     (void)unused;
     while (!stopped) {
         opkeep_cancel cancel;
+        CHECK(opkeep_get(target, &key, &hit) == OPKEEP_OUTCOME_HIT && opkeep_hit_release(hit) == OPKEEP_CODE_OK);
         CHECK(opkeep_cancel_new(&cancel) == OPKEEP_CODE_OK);
         CHECK(opkeep_next_warning(cache, &warning) == OPKEEP_CODE_NOT_FOUND);
         CHECK(opkeep_cancel_release(cancel) == OPKEEP_CODE_OK);
@@ -117,11 +120,15 @@ static void begin_and_publish(opkeep_ticket ticket) {
     snprintf(name, sizeof name, "of %d", (int)getpid());
     CHECK(request(target, name, 0, &ticket) == OPKEEP_OUTCOME_BEGIN);
     CHECK(publish(ticket, "data") == OPKEEP_CODE_OK && opkeep_ticket_release(ticket) == OPKEEP_CODE_OK);
+    CHECK(opkeep_target_close(target) == OPKEEP_CODE_OK && opkeep_close(cache) == OPKEEP_CODE_OK);
 }
 
-/* A child never finds the handles locked by a thread that it does not have. */
+/* A child never waits for a lock that a thread holds which it does not have. */
 static void threads(void) {
     pthread_t users[4];
+    opkeep_ticket ticket;
+    CHECK(request(target, "kernel", 0, &ticket) == OPKEEP_OUTCOME_BEGIN);
+    CHECK(publish(ticket, "data") == OPKEEP_CODE_OK && opkeep_ticket_release(ticket) == OPKEEP_CODE_OK);
     for (int i = 0; i < 4; i++) {
         CHECK(pthread_create(&users[i], NULL, use_handles, NULL) == 0);
     }
