@@ -3,6 +3,7 @@
 //! The tests need nothing but the standard library. The first run gets maturin, which makes the wheel, from the package
 //! index; later ones need no network.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -86,14 +87,18 @@ impl Interpreter {
     }
 }
 
-/// Builds the wheel, without optimizations, in an environment that has maturin. Returns its path.
+/// Builds the wheel as `pip install ./crates/python` does, but without optimizations and with the maturin of an environment.
+/// Returns its path.
 fn wheel(root: &Path, scratch: &Path, interpreter: &Interpreter) -> Result<PathBuf, String> {
     let python = environment(scratch, "build", interpreter, &[MATURIN])?;
     let wheels = scratch.join("wheels");
     disk::empty_directory(&wheels)?;
-    let mut build = Command::new(python.with_file_name("maturin"));
-    build.args(["build", "--quiet", "--profile", "dev", "--target-dir"]).arg(root.join("target"));
-    run(build.arg("--out").arg(&wheels).arg("--manifest-path").arg(root.join(CRATE).join("Cargo.toml")))?;
+    let mut build = pip(&python);
+    build.args(["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir"]).arg(&wheels);
+    build.arg(format!("./{CRATE}")).current_dir(root);
+    build.env("MATURIN_PEP517_ARGS", "--profile dev").env("CARGO_TARGET_DIR", root.join("target"));
+    build.env("PATH", path_with(&scratch.join("build/bin")));
+    run(&mut build)?;
     match &disk::entries(&wheels)?[..] {
         [wheel] => Ok(wheel.clone()),
         found => Err(format!("expected one wheel, found {found:?}")),
@@ -127,6 +132,14 @@ fn environment(
         disk::write(&is_ready, "")?;
     }
     Ok(python)
+}
+
+/// The search path of programs, with `directory` first.
+fn path_with(directory: &Path) -> OsString {
+    #[expect(clippy::disallowed_methods, reason = "a task of the command line")]
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(directory.to_owned()).chain(std::env::split_paths(&inherited));
+    std::env::join_paths(all).unwrap_or(inherited)
 }
 
 fn pip(python: &Path) -> Command {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import subprocess
 import sys
@@ -24,6 +25,9 @@ class CacheTest(unittest.TestCase):
     """A test with a store of its own."""
 
     def setUp(self) -> None:
+        # A call that keeps the lock of the interpreter can make a test wait for ever.
+        faulthandler.dump_traceback_later(120, exit=True)
+        self.addCleanup(faulthandler.cancel_dump_traceback_later)
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.root = directory.name

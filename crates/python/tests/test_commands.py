@@ -161,6 +161,8 @@ class CommandTest(CacheTest):
             self.assertIsInstance(value, list, path)
             for one in value:
                 self.assert_typed(one, get_args(kind)[0], f"{path}[]")
+        elif get_origin(kind) is dict:
+            self.assertIsInstance(value, dict, path)
         elif kind is float:
             self.assertIsInstance(value, (int, float), path)
         elif type(None) in get_args(kind):

@@ -79,7 +79,7 @@ class PageTest(unittest.TestCase):
                     if kind == "python":
                         self.assertEqual(*run_python(text, directory, environment))
                     elif text.startswith("pip install ./crates/python"):
-                        install(text.strip())
+                        check_install(text.strip())
                     else:
                         self.assertEqual(*run_commands(text, directory, environment))
 
@@ -99,7 +99,7 @@ def run_commands(text: str, directory: str, environment: dict[str, str]) -> tupl
     return done.stderr, ""
 
 
-def install(command: str) -> None:
-    """Check the command that installs, as far as the wheel was made from the same directory."""
+def check_install(command: str) -> None:
+    """Check the command that installs. `cargo xtask python` has built the wheel from the same directory, with pip."""
     *_, path = command.split()
     assert (ROOT / path / "pyproject.toml").is_file(), command

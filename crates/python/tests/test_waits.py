@@ -170,7 +170,7 @@ class HolderTest(CacheTest):
         timer.start()
         self.addCleanup(timer.join)
         with at_most(1), self.assertRaises(KeyboardInterrupt):
-            self.cache.get_or_begin(KEY)
+            self.cache.get_or_begin(KEY, timeout=10)
 
     def test_the_exception_of_a_signal_handler_ends_a_wait(self) -> None:
         def handler(number: int, frame: object) -> None:
@@ -180,7 +180,7 @@ class HolderTest(CacheTest):
         self.addCleanup(signal.signal, signal.SIGALRM, before)
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         with at_most(1), self.assertRaises(ZeroDivisionError):
-            self.cache.get_or_begin(KEY)
+            self.cache.get_or_begin(KEY, timeout=10)
 
     def test_a_signal_handler_that_returns_ends_no_wait(self) -> None:
         calls: list[int] = []
@@ -194,5 +194,5 @@ class HolderTest(CacheTest):
         before = signal.signal(signal.SIGALRM, handler)
         self.addCleanup(signal.signal, signal.SIGALRM, before)
         signal.setitimer(signal.ITIMER_REAL, 0.1)
-        self.assertIsInstance(self.cache.get_or_begin(KEY), opkeep.Hit)
+        self.assertIsInstance(self.cache.get_or_begin(KEY, timeout=10), opkeep.Hit)
         self.assertEqual(len(calls), 1)
