@@ -5,7 +5,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 use crate::task::{Task, no_arguments};
-use crate::{guard, notices, tidy};
+use crate::{frameworks, guard, notices, python, tidy};
 
 /// The steps of `ci`. The fastest come first; the tests come last, so that a caller can leave them out.
 const CI: &[(&str, Task)] = &[
@@ -15,6 +15,8 @@ const CI: &[(&str, Task)] = &[
     ("clippy", clippy),
     ("doc", doc),
     ("guard", guard::guard_if_possible),
+    ("python", python::python),
+    ("frameworks", frameworks_in_part),
     ("test", test),
 ];
 
@@ -64,6 +66,12 @@ pub(crate) fn clippy(args: &[String]) -> Result<(), String> {
 pub(crate) fn doc(args: &[String]) -> Result<(), String> {
     no_arguments(args)?;
     cargo(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
+/// A part of the cases, since all of them take minutes.
+fn frameworks_in_part(args: &[String]) -> Result<(), String> {
+    no_arguments(args)?;
+    frameworks::frameworks(&["--quick".to_owned()])
 }
 
 pub(crate) fn test(args: &[String]) -> Result<(), String> {
@@ -116,8 +124,14 @@ mod tests {
 
     #[test]
     fn ci_runs_every_step_and_may_skip_only_the_tests() {
-        assert_eq!(names(&[]).unwrap(), ["fmt", "tidy", "notices", "clippy", "doc", "guard", "test"]);
-        assert_eq!(names(&["--skip-tests"]).unwrap(), ["fmt", "tidy", "notices", "clippy", "doc", "guard"]);
+        assert_eq!(
+            names(&[]).unwrap(),
+            ["fmt", "tidy", "notices", "clippy", "doc", "guard", "python", "frameworks", "test"]
+        );
+        assert_eq!(
+            names(&["--skip-tests"]).unwrap(),
+            ["fmt", "tidy", "notices", "clippy", "doc", "guard", "python", "frameworks"]
+        );
         assert!(names(&["--skip-tidy"]).unwrap_err().contains("`--skip-tidy`"));
         assert!(names(&["--skip-tests", "--skip-tidy"]).is_err());
     }
