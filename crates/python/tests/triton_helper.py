@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,11 @@ class Worker:
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
+        limit = threading.Timer(60, self._process.kill)
+        limit.start()
         answer = self._process.stdout.readline().strip()
-        assert answer, "the process ended"
+        limit.cancel()
+        assert answer, "the process ended, or took longer than a minute"
         return answer
 
     def end(self) -> None:

@@ -5,6 +5,7 @@
 
 mod environment;
 mod table;
+mod unit_tests;
 
 use std::path::Path;
 use std::process::Command;
@@ -69,12 +70,19 @@ pub(crate) fn frameworks(args: &[String]) -> Result<(), String> {
     let seed = arguments.seed.map_or_else(commit_seed, Ok)?;
     let installed = Instant::now();
     let mut found = Vec::new();
+    let mut failed = Vec::new();
     for framework in &environment.frameworks {
         if arguments.framework.as_ref().is_none_or(|name| *name == framework.name) {
             found.push(results(&environment, framework, &arguments, seed)?);
+            // Those of the first version are enough for a part of the cases.
+            let is_tested = !arguments.quick || found.len() == 1;
+            if framework.name == "triton" && environment.has_wheel && is_tested && arguments.cases.is_none() {
+                failed.extend(unit_tests::run(&environment, framework).err());
+            }
         }
     }
-    let wrong = table::wrong(&found);
+    let mut wrong = table::wrong(&found);
+    wrong.extend(failed);
     println!("\n{}", table::markdown(&found));
     for (name, reason) in &environment.skipped {
         println!("skipped: {name}: {reason}");

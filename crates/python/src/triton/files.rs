@@ -4,15 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use opkeep_embed::{
-    DirectoryError, Expectations, FileCache, FileCacheConfig, GroupClaim, GroupTicket, Options, StoreConfig,
-    TargetFiles,
+    Digest, DirectoryError, Expectations, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupTicket,
+    Options, StoreConfig, TargetFiles,
 };
 use opkeep_store::LimitSettings;
 use pyo3::prelude::*;
 
 use crate::cache::limit_settings;
 use crate::call::{keep_warning, without_gil};
-use crate::key::file_key;
 use crate::signals::Signals;
 use crate::triton::directory::{Directory, store_error};
 use crate::triton::new_group::{NewFiles, rules};
@@ -48,12 +47,12 @@ impl TritonFiles {
     fn get(
         &self,
         py: Python<'_>,
-        key: &Bound<'_, PyAny>,
+        key: &str,
         name: &str,
         toolchain: &Toolchain,
         directory: &Directory,
     ) -> PyResult<Option<Vec<String>>> {
-        let key = file_key(key, name)?.with_toolchain(toolchain.0.clone());
+        let key = file_key(key, name, toolchain);
         let found = without_gil(py, || {
             let group = self.files.get(&key)?;
             Ok(group.map(|group| directory.place(&group, None)))
@@ -66,13 +65,13 @@ impl TritonFiles {
     fn get_or_begin(
         &self,
         py: Python<'_>,
-        key: &Bound<'_, PyAny>,
+        key: &str,
         name: &str,
         toolchain: &Toolchain,
         directory: &Directory,
         is_group: bool,
     ) -> PyResult<(Option<Vec<String>>, Option<TritonTicket>)> {
-        let key = file_key(key, name)?.with_toolchain(toolchain.0.clone());
+        let key = file_key(key, name, toolchain);
         let signals = Signals::new();
         let poll = || signals.poll();
         let mut options = Options::default().with_cancel(&signals.cancel).with_on_poll(&poll);
@@ -99,12 +98,12 @@ impl TritonFiles {
     fn publish(
         &self,
         py: Python<'_>,
-        key: &Bound<'_, PyAny>,
+        key: &str,
         name: &str,
         toolchain: &Toolchain,
         files: NewFiles,
     ) -> PyResult<bool> {
-        let key = file_key(key, name)?.with_toolchain(toolchain.0.clone());
+        let key = file_key(key, name, toolchain);
         without_gil(py, || files.publish(self.rules.as_deref(), |group| self.files.publish(&key, group)))
     }
 
@@ -115,4 +114,9 @@ impl TritonFiles {
             Ok(())
         })
     }
+}
+
+/// The key of Triton's files, from the text of its own key.
+fn file_key(key: &str, name: &str, toolchain: &Toolchain) -> FileKey {
+    FileKey::new(*Digest::of(key.as_bytes()).as_bytes()).with_name(name).with_toolchain(toolchain.0.clone())
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -55,9 +54,9 @@ class CacheManager:
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
         self.key = key
-        self._key = hashlib.sha256(key.encode()).digest()
         self._base = _stock.base_dir() or _stock.manager(key).cache_dir
         self.cache_dir = os.path.join(self._base, self.key)
+        self._prefix = os.path.join(self.cache_dir, "")
         self._files: dict[str, bytes] = {}
         self._found: set[str] = set()
         self._single: dict[str, _Place] = {}
@@ -97,7 +96,8 @@ class CacheManager:
         except Error as error:
             self._failed(error)
             return None
-        return None if names is None else {name: self._path(name) for name in names}
+        prefix = self._prefix
+        return None if names is None else {name: prefix + name for name in names}
 
     def get_file(self, filename: str) -> str | None:
         """Return the path of a file, or None. Others wait for the caller if it is a library, which takes long to compile."""
@@ -118,7 +118,7 @@ class CacheManager:
                 names = self._get_or_begin(filename, place, False, sys._getframe(1))
             else:
                 # Triton tunes while other processes may wait for this one in a collective operation: so nobody waits here.
-                names = place.store.get(self._key, filename, place.toolchain, self._directory)
+                names = place.store.get(self.key, filename, place.toolchain, self._directory)
         except Error as error:
             self._failed(error)
             return None
@@ -180,7 +180,7 @@ class CacheManager:
     ) -> list[str] | None:
         _tickets.release_ended(self)
         names, self._ticket = place.store.get_or_begin(
-            self._key, filename, place.toolchain, self._directory, is_group
+            self.key, filename, place.toolchain, self._directory, is_group
         )
         if self._ticket is not None:
             _tickets.watch(self, frame)
@@ -198,7 +198,7 @@ class CacheManager:
                     return
                 except (TicketEndedError, ForkedTicketError) as error:
                     logger.debug("%s: %s", filename, error)
-            place.store.publish(self._key, filename, place.toolchain, files)
+            place.store.publish(self.key, filename, place.toolchain, files)
         except Error as error:
             # The next process compiles again.
             warn_once(type(error).__name__, f"{filename} of {self.key} is not kept: {error}")
@@ -238,12 +238,12 @@ class CacheManager:
     @property
     def _directory(self) -> _native.Directory:
         if self._opened is None:
-            prefix = json.dumps(self._path(""))[:-1]
+            prefix = json.dumps(self._prefix)[:-1]
             self._opened = _native.Directory(self._base, self.key, prefix)
         return self._opened
 
     def _path(self, filename: str) -> str:
-        return os.path.join(self.cache_dir, filename)
+        return self._prefix + filename
 
     def _own_manager(self) -> Any:
         if self._own is None:
