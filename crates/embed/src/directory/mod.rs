@@ -16,6 +16,7 @@ use std::path::PathBuf;
 
 use opkeep_fs::{Dir, FileKind, Fs, TempFile, unique_name};
 use opkeep_store::MAX_ENTRY_BYTES;
+use rustix::io::Errno;
 
 pub use error::DirectoryError;
 use error::failed;
@@ -23,7 +24,7 @@ use trust::Trust;
 
 /// The start of the names of temporary files. They lie in the base directory, whose files no framework reads.
 const TEMPORARY: &str = "tmp.opkeep-";
-/// The start of the names of directories that were in the way.
+/// The start of the names of files and directories that were in the way.
 const MOVED: &str = "tmp.opkeep-moved-";
 
 /// The directory in which a framework reads the files of one key.
@@ -107,9 +108,9 @@ impl GroupDir {
         let action = if create { "written" } else { "read" };
         let dir = match base.below(&self.name) {
             Ok(dir) => dir,
-            Err(error) if !create => return Err(failed(&path, action)(error)),
+            Err(error) if !create || !is_no_dir(&error) => return Err(failed(&path, action)(error)),
             Err(_) => {
-                clear(&base, &self.name, &base).map_err(failed(&path, action))?;
+                clear(&base, &self.name, &base, false).map_err(failed(&path, action))?;
                 match base.create_dir(&self.name, trust.dir_mode()) {
                     // Another process may create it at the same time.
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -182,18 +183,25 @@ impl Opened {
         };
         let published = publish().or_else(|error| match self.dir.look(name) {
             // A rename replaces everything but a directory.
-            Ok(found) if found.is_dir() => clear(&self.dir, name, &self.base).and_then(|()| publish()),
+            Ok(found) if found.is_dir() => clear(&self.dir, name, &self.base, true).and_then(|()| publish()),
             _ => Err(error),
         });
         published.map_err(failed(&path, "written"))
     }
 }
 
-/// Removes what is called `name` in `dir`. A directory is not removed, but moved to `base`: its files may be of use.
-fn clear(dir: &Dir, name: &str, base: &Dir) -> io::Result<()> {
+/// Whether no directory is there. Any other error, such as too many open files, may pass: the directory stays.
+fn is_no_dir(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
+}
+
+/// Moves what is called `name` in `dir` to `base`, because it may be of use; a link is removed. Does nothing if it is a
+/// directory or not, other than `is_dir` states: then another process has cleared it.
+fn clear(dir: &Dir, name: &str, base: &Dir, is_dir: bool) -> io::Result<()> {
     let cleared = match dir.look(name) {
-        Ok(found) if found.kind == FileKind::Dir => dir.rename(name, base, unique_name(MOVED)),
-        Ok(_) => dir.remove(name),
+        Ok(found) if found.is_dir() != is_dir => Ok(()),
+        Ok(found) if found.kind == FileKind::Link => dir.remove(name),
+        Ok(_) => dir.rename(name, base, unique_name(MOVED)),
         Err(error) => Err(error),
     };
     match cleared {

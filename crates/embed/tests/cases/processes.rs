@@ -1,17 +1,18 @@
 //! Holders and waiters that are processes.
 
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use opkeep_embed::{
-    EmbedError, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupTicket, NewGroup, Options, StoreConfig,
+    EmbedError, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupDir, GroupTicket, NewGroup, Options, StoreConfig,
     TargetFiles, UnsharedReason,
 };
 use opkeep_testkit::in_forked_child;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 
 /// The first argument of this program when it is run as another process.
 pub(crate) const CHILD: &str = "--child";
@@ -44,6 +45,7 @@ pub(crate) fn other_process(arguments: &[String]) {
         // The tests that fork need a process in which no other thread holds a lock.
         "fork" => fork(&files),
         "fork-own" => own_work(&files),
+        "place" => place_without_descriptors(directory),
         other => panic!("{other}"),
     }
 }
@@ -249,4 +251,23 @@ fn own_work(files: &TargetFiles) {
     }));
     assert!(files.get(&FileKey::new([3; 32])).unwrap().is_some());
     assert!(held.publish(&group()).unwrap());
+}
+
+/// A directory that cannot be opened is not taken for something else that is in its way.
+pub(crate) fn too_many_open_files() {
+    let dir = tempfile::tempdir().unwrap();
+    Process::start("place", dir.path()).succeeds();
+}
+
+fn place_without_descriptors(directory: &Path) {
+    let base = directory.join("base");
+    let dir = GroupDir::new(&base, "KEY").unwrap();
+    dir.place([("file", &b"data"[..])]).unwrap();
+    fs::write(base.join("KEY").join("own"), "of the framework").unwrap();
+    // Space for the base directory only.
+    let next = fs::File::open("/dev/null").unwrap().as_raw_fd() as u64;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(next + 1), maximum: Some(next + 1) }).unwrap();
+    let failed = dir.place([("file", &b"data"[..])]).unwrap_err();
+    assert!(failed.to_string().contains("open files"), "{failed}");
+    assert!(base.join("KEY").join("own").exists());
 }

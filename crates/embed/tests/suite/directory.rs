@@ -28,6 +28,12 @@ impl Base {
         self.path().join("KEY").join(name)
     }
 
+    /// What was in the way.
+    fn moved(&self) -> PathBuf {
+        let mut paths = fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path());
+        paths.find(|path| path.to_str().unwrap().contains("moved")).unwrap()
+    }
+
     fn check(&self) {
         for (name, bytes) in FILES {
             assert!(fs::symlink_metadata(self.file(name)).unwrap().is_file(), "{name}");
@@ -96,6 +102,25 @@ fn every_damage_is_found_and_written_again() {
     }
 }
 
+/// A file of a user, where the directory of the key belongs, is moved and not removed; a link is removed, and not what it
+/// refers to.
+#[test]
+fn a_file_in_the_way_of_the_directory_keeps_its_bytes() {
+    let base = Base::new();
+    fs::create_dir(base.path()).unwrap();
+    fs::write(base.path().join("KEY"), b"of a user").unwrap();
+    base.dir().place(FILES).unwrap();
+    base.check();
+    assert_eq!(fs::read(base.moved()).unwrap(), b"of a user");
+
+    let base = Base::new();
+    fs::create_dir(base.path()).unwrap();
+    symlink(base.0.path(), base.path().join("KEY")).unwrap();
+    base.dir().place(FILES).unwrap();
+    base.check();
+    assert!(!base.0.path().join("add.json").exists());
+}
+
 #[test]
 fn a_directory_in_the_way_keeps_its_files() {
     let base = Base::new();
@@ -103,9 +128,7 @@ fn a_directory_in_the_way_keeps_its_files() {
     fs::write(base.file("add.json").join("file"), b"of a user").unwrap();
     base.dir().place(FILES).unwrap();
     base.check();
-    let moved = fs::read_dir(base.path()).unwrap().map(|entry| entry.unwrap().path());
-    let moved = moved.into_iter().find(|path| path.to_str().unwrap().contains("moved")).unwrap();
-    assert_eq!(fs::read(moved.join("file")).unwrap(), b"of a user");
+    assert_eq!(fs::read(base.moved().join("file")).unwrap(), b"of a user");
 }
 
 #[test]
