@@ -99,7 +99,15 @@ impl Ticket {
     /// # Errors
     /// The local store could not write the entry, or this process is a forked child of the ticket's.
     pub fn publish(self, members: &EntryBuilder<'_>) -> Result<Published, PublishError> {
-        self.publish_within(members, None)
+        self.publish_within(members, true, None)
+    }
+
+    /// Writes the entry to the local store only: for an entry that no other host can use.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub fn publish_locally(self, members: &EntryBuilder<'_>) -> Result<Published, PublishError> {
+        self.publish_within(members, false, None)
     }
 
     /// Publishes the entry as [`publish`](Self::publish) does, and waits for the remote tier until `deadline` at most.
@@ -111,12 +119,13 @@ impl Ticket {
         members: &EntryBuilder<'_>,
         deadline: Instant,
     ) -> Result<Published, PublishError> {
-        self.publish_within(members, Some(deadline))
+        self.publish_within(members, true, Some(deadline))
     }
 
     fn publish_within(
         self,
         members: &EntryBuilder<'_>,
+        is_shared: bool,
         deadline: Option<Instant>,
     ) -> Result<Published, PublishError> {
         if !self.is_own() {
@@ -125,7 +134,8 @@ impl Ticket {
         let Self { target, key, miss, lock, lease, cancel, process: _ } = self;
         let local = target.put(&key, members, &miss);
         drop(lock);
-        let remote = target.put_remote(&key, members, Limits { deadline, cancel: cancel.as_ref() });
+        let limits = Limits { deadline, cancel: cancel.as_ref() };
+        let remote = is_shared && target.put_remote(&key, members, limits);
         drop(lease);
         Ok(Published { local: local?, remote })
     }

@@ -17,17 +17,16 @@ pub(crate) fn accept(
     if !GroupRecord::is_in(entry) {
         return Accept::Replace("the entry holds no group of files".to_owned());
     }
-    if entry.validation() == 0 {
-        match verify_group_binding(entry, target) {
-            Ok(Some(_)) => {}
-            Ok(None) => return Accept::Ignore,
-            Err(error) => return Accept::Replace(format!("the stored group is not valid: {error}")),
-        }
-    }
-    let Some(expectations) = expectations.filter(|expectations| !expectations.covers(entry)) else {
+    let expectations = expectations.filter(|expectations| !expectations.covers(entry));
+    if entry.validation() > 0 && expectations.is_none() {
         return Accept::Take;
+    }
+    let record = match verify_group_binding(entry, target) {
+        Ok(Some(record)) => record,
+        Ok(None) => return Accept::Ignore,
+        Err(error) => return Accept::Replace(format!("the stored group is not valid: {error}")),
     };
-    let Some(record) = GroupRecord::of(entry) else { return Accept::Ignore };
+    let Some(expectations) = expectations else { return Accept::Take };
     let Some(artifact) = GroupFiles::of(entry).artifact(&record) else {
         return Accept::Replace("the entry holds no kernel".to_owned());
     };

@@ -1,14 +1,14 @@
 //! The state of a ticket, shared with the thread that renews it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use opkeep_cache::Ticket;
+use opkeep_fs::ProcessId;
 use opkeep_kernel_entry::GroupKey;
 
 use crate::error::EmbedError;
-use crate::holders::Holders;
+use crate::holders::Holder;
 
 /// A ticket, shared with the thread that renews it.
 pub(crate) struct Held {
@@ -16,26 +16,24 @@ pub(crate) struct Held {
     pub(crate) began: Instant,
     hold_limit: Duration,
     /// The process that got the ticket.
-    process: u32,
+    process: ProcessId,
     /// The thread that got the ticket.
-    thread: ThreadId,
-    holders: Holders,
+    holder: Holder,
     /// `None` when the ticket has ended.
     ticket: Mutex<Option<Ticket>>,
 }
 
 impl Held {
     /// The state of a ticket that the calling thread got.
-    pub(crate) fn new(key: GroupKey, ticket: Ticket, hold_limit: Duration, holders: &Holders) -> Self {
-        let thread = thread::current().id();
-        holders.add(thread);
+    pub(crate) fn new(key: GroupKey, ticket: Ticket, hold_limit: Duration) -> Self {
+        let holder = Holder::current();
+        holder.add();
         Self {
             key,
             began: Instant::now(),
             hold_limit,
-            process: std::process::id(),
-            thread,
-            holders: holders.clone(),
+            process: ProcessId::current(),
+            holder,
             ticket: Mutex::new(Some(ticket)),
         }
     }
@@ -65,9 +63,9 @@ impl Held {
 
     /// In a forked child, the lock of the ticket's state may be held for ever by a thread that does not exist there.
     fn check_process(&self) -> Result<(), EmbedError> {
-        match self.process == std::process::id() {
+        match self.process.is_current() {
             true => Ok(()),
-            false => Err(EmbedError::Forked { owner: self.process }),
+            false => Err(EmbedError::Forked { owner: self.process.number() }),
         }
     }
 
@@ -75,7 +73,7 @@ impl Held {
     pub(crate) fn take(&self) -> Result<Ticket, EmbedError> {
         self.check_process()?;
         let ticket = self.locked().take().ok_or(EmbedError::TicketEnded)?;
-        self.holders.remove(self.thread);
+        self.holder.remove();
         Ok(ticket)
     }
 

@@ -1,34 +1,49 @@
-//! The threads that hold tickets.
+//! The number of tickets that each thread holds, in all caches of the process.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The threads of this process that hold tickets.
-#[derive(Clone, Default)]
-pub(crate) struct Holders(Arc<Mutex<HashMap<ThreadId, usize>>>);
+use opkeep_fs::ProcessId;
 
-impl Holders {
-    /// Whether the calling thread got a ticket that has not ended.
-    pub(crate) fn has_current(&self) -> bool {
-        self.locked().contains_key(&thread::current().id())
+thread_local! {
+    static OWN: RefCell<Option<Holder>> = const { RefCell::new(None) };
+}
+
+/// A thread that may hold tickets. Any thread may end them.
+#[derive(Clone)]
+pub(crate) struct Holder {
+    tickets: Arc<AtomicUsize>,
+    /// The tickets of its parent are not held by a forked child.
+    process: ProcessId,
+}
+
+impl Holder {
+    /// The calling thread.
+    pub(crate) fn current() -> Self {
+        let known = |own: &RefCell<Option<Self>>| {
+            let mut own = own.borrow_mut();
+            let known = own.take().filter(|known| known.process.is_current());
+            own.insert(known.unwrap_or_else(Self::new)).clone()
+        };
+        // A thread that is ending requests nothing any more.
+        OWN.try_with(known).unwrap_or_else(|_| Self::new())
     }
 
-    pub(crate) fn add(&self, thread: ThreadId) {
-        *self.locked().entry(thread).or_default() += 1;
+    fn new() -> Self {
+        Self { tickets: Arc::default(), process: ProcessId::current() }
     }
 
-    pub(crate) fn remove(&self, thread: ThreadId) {
-        let mut holders = self.locked();
-        if let Some(tickets) = holders.get_mut(&thread) {
-            *tickets -= 1;
-            if *tickets == 0 {
-                holders.remove(&thread);
-            }
-        }
+    /// Whether the thread got a ticket that has not ended.
+    pub(crate) fn holds_ticket(&self) -> bool {
+        self.tickets.load(Ordering::Relaxed) > 0
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<ThreadId, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn add(&self) {
+        self.tickets.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove(&self) {
+        self.tickets.fetch_sub(1, Ordering::Relaxed);
     }
 }

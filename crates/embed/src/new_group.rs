@@ -35,7 +35,7 @@ pub struct NewGroup<'a> {
     pub expectations: Option<&'a Expectations>,
     /// The compile time. If unset, it is the time since the ticket was taken.
     pub compile_time: Option<Duration>,
-    /// Whether the files work on this machine only.
+    /// Whether the files work on this machine only. They are not sent to the remote tier.
     pub is_local: bool,
 }
 

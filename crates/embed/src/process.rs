@@ -3,10 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use opkeep_cache::{Cache, CacheConfig, CacheError};
+use opkeep_fs::ProcessId;
 
 use crate::config::FileCacheConfig;
 use crate::error::EmbedError;
-use crate::holders::Holders;
 use crate::renewal::Renewal;
 
 /// An open cache: its state in the process that opened it, and what forked children need to open it again.
@@ -31,8 +31,7 @@ impl Opened {
 pub(crate) struct Process {
     pub(crate) cache: Cache,
     pub(crate) renewal: Arc<Renewal>,
-    pub(crate) holders: Holders,
-    id: u32,
+    id: ProcessId,
     /// The state in a child that this process forked.
     in_child: OnceLock<Result<Arc<Process>, Arc<CacheError>>>,
 }
@@ -42,8 +41,7 @@ impl Process {
         Ok(Arc::new(Self {
             cache: Cache::open(config)?,
             renewal: Renewal::new(),
-            holders: Holders::default(),
-            id: std::process::id(),
+            id: ProcessId::current(),
             in_child: OnceLock::new(),
         }))
     }
@@ -51,7 +49,7 @@ impl Process {
     /// The state in the calling process, opened as `config` states if the process was forked since.
     fn current(self: &Arc<Self>, config: &CacheConfig) -> Result<Arc<Self>, Arc<CacheError>> {
         let mut state = Arc::clone(self);
-        while state.id != std::process::id() {
+        while !state.id.is_current() {
             let opened = state.in_child.get_or_init(|| Self::open(config.clone()).map_err(Arc::new));
             let next = Arc::clone(opened.as_ref().map_err(Arc::clone)?);
             state = next;

@@ -13,6 +13,7 @@ use crate::accept::accept;
 use crate::claim::{GroupClaim, UnsharedReason};
 use crate::error::EmbedError;
 use crate::group::FileGroup;
+use crate::holders::Holder;
 use crate::key::FileKey;
 use crate::new_group::{NewGroup, check_target};
 use crate::options::Options;
@@ -68,7 +69,7 @@ impl TargetFiles {
         let expectations =
             options.expectations.map(|rules| StoredExpectations::new(rules.clone(), &validator));
         let judge = |entry: &Entry| accept(entry, &self.name, expectations.as_ref(), &validator);
-        let holds_ticket = state.holders.has_current();
+        let holds_ticket = Holder::current().holds_ticket();
         let mut query = Query::new(&judge);
         query.deadline = options.deadline;
         query.cancel = options.cancel;

@@ -33,7 +33,7 @@ impl GroupTicket {
         hold_limit: Duration,
         is_shared: bool,
     ) -> Self {
-        let held = Arc::new(Held::new(key, ticket, hold_limit, &state.holders));
+        let held = Arc::new(Held::new(key, ticket, hold_limit));
         if is_shared {
             state.renewal.add(&held);
         }
@@ -65,7 +65,10 @@ impl GroupTicket {
         let encoded = group.encode(&record, expectations.as_ref());
         let ticket = self.held.take()?;
         ticket.count_build(record.compile_time.unwrap_or(compile_time));
-        let published = ticket.publish(&encoded.builder());
+        let published = match group.is_local {
+            true => ticket.publish_locally(&encoded.builder()),
+            false => ticket.publish(&encoded.builder()),
+        };
         self.renewal.ended();
         Ok(published?.local.is_some())
     }

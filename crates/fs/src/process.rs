@@ -22,7 +22,7 @@ impl ProcessId {
     }
 
     /// Its number, which is unique among the processes that run now.
-    pub(crate) fn number(self) -> u32 {
+    pub fn number(self) -> u32 {
         self.number
     }
 

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use opkeep_embed::{
-    EmbedError, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupDir, GroupTicket, NewGroup, Options, StoreConfig,
-    TargetFiles, UnsharedReason,
+    EmbedError, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupDir, GroupTicket, NewGroup, Options,
+    StoreConfig, TargetFiles, UnsharedReason,
 };
 use opkeep_testkit::in_forked_child;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};

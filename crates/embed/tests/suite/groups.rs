@@ -148,3 +148,69 @@ fn a_store_that_is_not_written_shares_nothing() {
     assert!(!made.publish(&NewGroup::new(FILES)).unwrap());
     assert!(files.get(&absent).unwrap().is_none());
 }
+
+/// An entry of another host that binds to its key, with the name of a file that leads out of a directory, or without files.
+#[test]
+fn an_unjudged_group_has_files_with_plain_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = cache(&dir);
+    let key = FileKey::new([1; 32]);
+    files.publish(&key, &NewGroup::new(FILES)).unwrap();
+    let store = opkeep_store::Store::open(StoreConfig::new(dir.path().join("store"))).unwrap();
+    let target = store.target("cuda-sm_90").unwrap();
+    let opkeep_store::Lookup::Hit(entry) = target.get(&files.entry_key(&key)) else { panic!("it is stored") };
+    let record = entry.lazy_member("group").unwrap().unwrap();
+    for hostile in [Some("x/../../add.json"), Some("x//etc/add.json"), Some("x/.."), None] {
+        let mut builder = opkeep_store::EntryBuilder::new(0);
+        if let Some(name) = hostile {
+            builder = builder.eager("x/add.json", FILES[0].1).eager(name, b"data");
+        }
+        let builder = builder.lazy("group", record);
+        target.put_replacing(entry.key(), &builder, Overwrite::Always).unwrap();
+        assert!(files.get(&key).unwrap().is_none(), "{hostile:?}");
+        let claim = files.get_or_begin(&key, &Options::default()).unwrap();
+        assert!(matches!(claim, GroupClaim::Begin(_)), "{hostile:?}: {claim:?}");
+    }
+}
+
+/// The record is not read at each hit. If other rules need it, the damaged entry is replaced, and the next request is a hit.
+#[test]
+fn a_group_with_a_damaged_record_is_replaced_when_other_rules_need_it() {
+    use opkeep_artifact::{Format, MetadataRules, OpaqueRules};
+    let dir = tempfile::tempdir().unwrap();
+    let files = cache(&dir);
+    let key = FileKey::new([1; 32]);
+    let group = NewGroup::new(FILES).with_object("add.ptx", None);
+    files.publish(&key, &group).unwrap();
+    let store = opkeep_store::Store::open(StoreConfig::new(dir.path().join("store"))).unwrap();
+    let path = store.target("cuda-sm_90").unwrap().path(&files.entry_key(&key));
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(9).position(|text| text == b"framework").unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+
+    let format = Format::Opaque(OpaqueRules::new(*b".version", 1 << 20));
+    let rules = Expectations::new("cuda-sm_90", format, MetadataRules::None);
+    let request = || cache(&dir).get_or_begin(&key, &Options::default().with_expectations(&rules)).unwrap();
+    ticket(request()).publish(&group.clone().with_expectations(&rules)).unwrap();
+    assert!(matches!(request(), GroupClaim::Hit(_)));
+}
+
+#[test]
+fn files_for_this_machine_are_not_sent_to_the_remote_tier() {
+    use opkeep_cache::RemoteConfig;
+    use opkeep_testkit::remote::{FakeRemote, RemoteCall};
+    let dir = tempfile::tempdir().unwrap();
+    let remote = FakeRemote::new();
+    let mut config = FileCacheConfig::new(StoreConfig::new(dir.path().join("store")), "test");
+    config.cache.remote = Some(RemoteConfig::new(std::sync::Arc::new(remote.clone())));
+    let files = FileCache::open(config).unwrap().target("cuda-sm_90").unwrap();
+    for (number, is_local) in [(1, true), (2, false)] {
+        let key = FileKey::new([number; 32]);
+        let mut group = NewGroup::new(FILES);
+        group.is_local = is_local;
+        assert!(ticket(files.get_or_begin(&key, &Options::default()).unwrap()).publish(&group).unwrap());
+        assert!(files.get(&key).unwrap().is_some());
+        assert_eq!(remote.count(RemoteCall::Put), usize::from(!is_local));
+    }
+}

@@ -128,3 +128,27 @@ fn a_thread_that_holds_a_ticket_does_not_wait() {
         scope.spawn(|| cross(2, 1));
     });
 }
+
+/// Its own ticket, for which it would wait until the hold limit, and those of other caches of the process.
+#[test]
+fn a_thread_that_holds_a_ticket_of_another_cache_does_not_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (cache(&dir), cache(&dir));
+    let key = FileKey::new([1; 32]);
+    let options = || Options::default().with_timeout(Duration::from_secs(2));
+    let begun = ticket(first.get_or_begin(&key, &options()).unwrap());
+    let claim = second.get_or_begin(&key, &options()).unwrap();
+    assert!(matches!(claim, GroupClaim::Unshared(_, UnsharedReason::HoldsTicket)), "{claim:?}");
+    drop(claim);
+    // Another thread may end the ticket; the one that got it may wait then.
+    thread::scope(|scope| scope.spawn(|| begun.publish(&group()).unwrap()).join().unwrap());
+    assert!(matches!(second.get_or_begin(&key, &options()).unwrap(), GroupClaim::Hit(_)));
+    let _held = thread::scope(|scope| {
+        scope
+            .spawn(|| ticket(first.get_or_begin(&FileKey::new([2; 32]), &options()).unwrap()))
+            .join()
+            .unwrap()
+    });
+    let options = Options::default().with_timeout(Duration::from_millis(20));
+    assert!(matches!(second.get_or_begin(&FileKey::new([2; 32]), &options).unwrap(), GroupClaim::TimedOut));
+}

@@ -22,10 +22,9 @@ pub(crate) fn verify_group(
     target: &str,
     validator: &Validator,
 ) -> Result<Option<String>, EntryError> {
-    let Some(record) = verify_group_binding(entry, target)? else {
+    let Some((record, unknown)) = verify_binding(entry, target)? else {
         return Ok(Some("a later version wrote its record".to_owned()));
     };
-    let unknown = verify_members(entry)?;
     let files = GroupFiles::of(entry);
     for name in record.object.iter().chain(&record.metadata) {
         if files.get(name).is_none() {
@@ -35,13 +34,18 @@ pub(crate) fn verify_group(
     Ok(verify_kernel(entry, files, &record, validator)?.or(unknown))
 }
 
-/// Verifies that the group in an entry of `target` belongs to the entry's key, by its record. Its files are not judged. This
-/// is for an entry that no local rules have judged. Returns the record; `None` if a later version wrote it, so that it cannot
-/// be judged.
+/// Verifies that the group in an entry of `target` belongs to the entry's key, by its record, and that the names of its files
+/// lead out of no directory. The bytes of the files are not judged. This is for an entry that no local rules have judged.
+/// Returns the record; `None` if a later version wrote it, so that it cannot be judged.
 ///
 /// # Errors
-/// The entry holds no group, or that of another key or another target.
+/// The entry holds no group, one without files, or that of another key or another target; a file has another name.
 pub fn verify_group_binding(entry: &Entry, target: &str) -> Result<Option<GroupRecord>, EntryError> {
+    Ok(verify_binding(entry, target)?.map(|(record, _)| record))
+}
+
+/// Returns the record and the member that a later version may have added, if any.
+fn verify_binding(entry: &Entry, target: &str) -> Result<Option<(GroupRecord, Option<String>)>, EntryError> {
     if !GroupRecord::is_in(entry) {
         return Err(EntryError::Incomplete { member: GROUP });
     }
@@ -50,7 +54,7 @@ pub fn verify_group_binding(entry: &Entry, target: &str) -> Result<Option<GroupR
         return Err(mismatch("target", target, &record.key.target));
     }
     match record.key.digest() {
-        found if found == *entry.key() => Ok(Some(record)),
+        found if found == *entry.key() => Ok(Some((record, verify_members(entry)?))),
         found => Err(EntryError::KeyMismatch { expected: Key::from(*entry.key()), found: Key::from(found) }),
     }
 }
