@@ -268,7 +268,7 @@ typedef struct {
 } opkeep_file;
 
 // What is known of the files of a hit. Set `size` before the call. The texts exist until the hit is released, and are
-// empty, or null where stated, if a later version of the library published the files.
+// empty, or null where stated, if the record of the files is damaged, or if a later version of the library wrote it.
 typedef struct {
   // `sizeof(opkeep_info)`.
   size_t size;

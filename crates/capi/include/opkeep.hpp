@@ -51,8 +51,16 @@ inline void check(opkeep_code code) {
     }
 }
 
+// A text for C, which ends at a byte 0: with one in it, two texts would be one.
+inline const char *text(const std::string &text) {
+    if (text.find('\0') != std::string::npos) {
+        throw error(OPKEEP_CODE_ARGUMENT, "the text `" + std::string(text.c_str()) + "...` contains a byte 0");
+    }
+    return text.c_str();
+}
+
 // A text that may be missing.
-inline const char *optional(const std::string &text) { return text.empty() ? nullptr : text.c_str(); }
+inline const char *optional(const std::string &text) { return text.empty() ? nullptr : detail::text(text); }
 
 // The owner of a handle.
 template <class Handle, opkeep_code (*Release)(Handle)>
@@ -62,7 +70,9 @@ public:
     explicit owner(Handle handle) noexcept : handle_(handle) {}
     owner(owner &&other) noexcept : handle_(std::exchange(other.handle_, Handle{})) {}
     owner &operator=(owner &&other) noexcept {
-        std::swap(handle_, other.handle_);
+        // The handle that this owner had is released now, and `other` is empty.
+        owner moved(std::move(other));
+        std::swap(handle_, moved.handle_);
         return *this;
     }
     owner(const owner &) = delete;
@@ -92,7 +102,7 @@ inline digest digest_of(std::string_view bytes) {
 // The SHA-256 of the content of a file.
 inline digest digest_of_file(const std::string &path) {
     digest result{};
-    detail::check(opkeep_digest_file(path.c_str(), result.data()));
+    detail::check(opkeep_digest_file(detail::text(path), result.data()));
     return result;
 }
 
@@ -128,9 +138,9 @@ private:
         std::vector<opkeep_part> parts;
         for (const part_of_toolchain &part : parts_) {
             opkeep_part raw{};
-            raw.name = part.name.c_str();
+            raw.name = detail::text(part.name);
             std::copy(part.content.begin(), part.content.end(), raw.digest);
-            raw.note = part.note.c_str();
+            raw.note = detail::text(part.note);
             parts.push_back(raw);
         }
         opkeep_key raw{};
@@ -180,14 +190,14 @@ private:
     auto with(Use &&use) const {
         std::vector<opkeep_file> files;
         for (const auto &[name, bytes] : files_) {
-            files.push_back({name.c_str(), bytes.data(), bytes.size()});
+            files.push_back({detail::text(name), bytes.data(), bytes.size()});
         }
         opkeep_group raw{};
         raw.size = sizeof raw;
         raw.files = files.data();
         raw.file_count = files.size();
-        raw.framework_version = framework_version.c_str();
-        raw.kernel = kernel.c_str();
+        raw.framework_version = detail::text(framework_version);
+        raw.kernel = detail::text(kernel);
         raw.object = detail::optional(object);
         raw.metadata = detail::optional(metadata);
         raw.rules = detail::optional(rules);
@@ -270,7 +280,7 @@ public:
     // Has one of the waiters make the files.
     void abandon() { detail::check(opkeep_abandon(handle(), nullptr)); }
     // Has all waiters fail for this reason: for a failure that would repeat.
-    void fail(const std::string &reason) { detail::check(opkeep_abandon(handle(), reason.c_str())); }
+    void fail(const std::string &reason) { detail::check(opkeep_abandon(handle(), detail::text(reason))); }
 };
 
 // A token that cancels waits.
@@ -407,7 +417,7 @@ public:
     // The files for one target, such as `cuda-sm_90`.
     opkeep::target target(const std::string &name) const {
         opkeep_target raw{};
-        detail::check(opkeep_target_open(handle(), name.c_str(), &raw));
+        detail::check(opkeep_target_open(handle(), detail::text(name), &raw));
         return opkeep::target(raw);
     }
 
@@ -428,7 +438,7 @@ private:
         opkeep_options options{};
         options.size = sizeof options;
         options.directory = detail::optional(directory);
-        options.framework = framework.c_str();
+        options.framework = detail::text(framework);
         options.max_megabytes = max_megabytes;
         options.mode = mode;
         opkeep_cache raw{};
@@ -440,7 +450,7 @@ private:
 // The rules for kernels of a format and an architecture, as JSON, under the name that the target has in the store.
 inline std::string rules(opkeep_format format, const std::string &architecture, const std::string &target) {
     const char *text = nullptr;
-    detail::check(opkeep_rules(format, architecture.c_str(), target.c_str(), &text));
+    detail::check(opkeep_rules(format, detail::text(architecture), detail::text(target), &text));
     return text;
 }
 
@@ -456,7 +466,7 @@ inline std::vector<finding> verify(const std::string &target, std::string_view o
                                    const std::string &rules = {}) {
     opkeep_pair pair{};
     pair.size = sizeof pair;
-    pair.target = target.c_str();
+    pair.target = detail::text(target);
     pair.rules = detail::optional(rules);
     pair.object = object.data();
     pair.object_size = object.size();

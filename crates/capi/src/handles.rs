@@ -63,17 +63,22 @@ impl Table {
         self.last_id += 1;
         self.last_id
     }
+}
 
-    fn insert<T: Object>(&mut self, id: u64, object: T) {
-        self.objects.insert(id, Slot { object: Arc::new(object), process: ProcessId::current() });
+impl Slot {
+    /// Call this while the table is not locked: the first use of a process number installs fork handlers, which may wait for a
+    /// fork that waits for the table.
+    fn new<T: Object>(object: T) -> Self {
+        Self { object: Arc::new(object), process: ProcessId::current() }
     }
 }
 
 /// Creates a handle for `object`.
 pub(crate) fn insert<T: Object>(object: T) -> u64 {
+    let slot = Slot::new(object);
     let mut table = table();
     let id = table.next_id();
-    table.insert(id, object);
+    table.objects.insert(id, slot);
     id
 }
 
@@ -87,11 +92,11 @@ pub(crate) fn insert_with_warnings<T: Object>(
         table.warnings.insert(id, Warnings::default());
         id
     };
-    let opened = open(id);
+    let opened = open(id).map(Slot::new);
     let mut table = table();
     match opened {
-        Ok(object) => {
-            table.insert(id, object);
+        Ok(slot) => {
+            table.objects.insert(id, slot);
             Ok(id)
         }
         Err(error) => {

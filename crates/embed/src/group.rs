@@ -39,7 +39,7 @@ impl FileGroup {
         GroupFiles::of(&self.entry).iter()
     }
 
-    /// The record of the group. `None` if a later version wrote it.
+    /// The record of the group. `None` if it is damaged, or if a later version wrote it.
     pub fn record(&self) -> Option<GroupRecord> {
         GroupRecord::of(&self.entry)
     }

@@ -76,6 +76,8 @@ pub use ticket::GroupTicket;
 
 // The types of other crates in the signatures of this one.
 pub use opkeep_artifact::Expectations;
-pub use opkeep_cache::{CacheError, CacheMode, CancelToken, OnWarning, StoreConfig, WarningKind};
+pub use opkeep_cache::{
+    CacheError, CacheMode, CancelToken, OnWarning, PublishError, StoreConfig, WarningKind,
+};
 pub use opkeep_digest::{Digest, Fingerprint};
 pub use opkeep_kernel_entry::{GroupRecord, MAX_GROUP_FILES};

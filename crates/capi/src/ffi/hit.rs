@@ -10,7 +10,7 @@ use crate::ffi::types::{File, Hit, OPKEEP_DIGEST_SIZE};
 use crate::{guard, handles, hit};
 
 /// What is known of the files of a hit. Set `size` before the call. The texts exist until the hit is released, and are
-/// empty, or null where stated, if a later version of the library published the files.
+/// empty, or null where stated, if the record of the files is damaged, or if a later version of the library wrote it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct HitInfo {

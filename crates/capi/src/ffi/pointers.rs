@@ -44,18 +44,20 @@ pub(super) unsafe fn growing<T: Growing>(pointer: *const T, what: &str) -> Resul
     Ok(unsafe { value.assume_init() })
 }
 
-/// Writes a struct to a caller whose version may be earlier or later.
+/// Writes a struct to a caller whose version may be earlier or later. Fields of a later version are set to zero.
 ///
 /// # Safety
 /// As [`growing`]; the bytes may be written.
 pub(super) unsafe fn write_growing<T: Growing>(pointer: *mut T, value: T, what: &str) -> Result<(), Error> {
     // SAFETY: as this function's.
     let size = unsafe { size_of_growing(pointer, what) }?;
-    // SAFETY: as many bytes as both have; they do not overlap, and the first field, which the caller set, is left out.
+    let (first, known) = (size_of::<usize>(), size.min(size_of::<T>()));
+    // SAFETY: as many bytes as both have; they do not overlap, and the first field, which the caller set, is left out. The
+    // rest of the caller's `size` bytes is set to zero.
     unsafe {
         let (from, to) = (ptr::from_ref(&value).cast::<u8>(), pointer.cast::<u8>());
-        let first = size_of::<usize>();
-        ptr::copy_nonoverlapping(from.add(first), to.add(first), size.min(size_of::<T>()) - first);
+        ptr::copy_nonoverlapping(from.add(first), to.add(first), known - first);
+        ptr::write_bytes(to.add(known), 0, size - known);
     }
     Ok(())
 }

@@ -277,6 +277,17 @@ static void use_a_hit(void) {
     CHECK(strcmp(info.framework, "test") == 0 && strcmp(info.framework_version, "2.1") == 0);
     CHECK(strcmp(info.target, "target-1") == 0 && strcmp(info.kernel, "add") == 0);
     CHECK(strcmp(info.object, "f0") == 0 && info.metadata == NULL && info.compile_time_us == 1234);
+    /* A caller with a later header: the fields that this library does not have are zero. */
+    struct {
+        opkeep_info info;
+        char later[24];
+    } later;
+    memset(&later, 0xff, sizeof later);
+    later.info.size = sizeof later;
+    CHECK(opkeep_hit_info(hit, &later.info) == OPKEEP_CODE_OK && strcmp(later.info.kernel, "add") == 0);
+    for (size_t index = 0; index < sizeof later.later; ++index) {
+        CHECK(later.later[index] == 0);
+    }
     info.size = 9;
     FAILS(opkeep_hit_info(hit, &info), OPKEEP_CODE_ARGUMENT, "the field `size` of the information");
     /* A hit outlives its target and its cache. */

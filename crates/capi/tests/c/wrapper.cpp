@@ -101,6 +101,20 @@ void own_handles(const opkeep::target &target) {
     CHECK(hit.size() == 1 && hit[0].bytes == "data" && std::string(hit.info().target) == "target-1");
     hit = opkeep::hit();
     CHECK(opkeep_hit_count(raw) == 0);
+    // Assignment releases at once, and leaves the source empty.
+    opkeep::claim first = target.get_or_begin(key_of("first"));
+    opkeep::ticket second = std::move(first.ticket);
+    CHECK(second && !first.ticket);
+    first.ticket = std::move(target.get_or_begin(key_of("second")).ticket);
+    second = std::move(first.ticket);
+    CHECK(second && !first.ticket);
+    CHECK(target.get_or_begin(key_of("first")).outcome == OPKEEP_OUTCOME_BEGIN);
+    // A text for C ends at a byte 0: two keys would be one.
+    const std::string cut("a\0one", 5);
+    fails(OPKEEP_CODE_ARGUMENT, "byte 0", [&] { target.get(key_of("cut").name(cut)); });
+    fails(OPKEEP_CODE_ARGUMENT, "byte 0", [&] { target.get(key_of("cut").part(cut, opkeep::digest_of(""))); });
+    opkeep::new_files named;
+    fails(OPKEEP_CODE_ARGUMENT, "byte 0", [&] { target.put(key_of("cut"), named.add(cut, "data")); });
     CHECK(target.put(key_of("moved"), one_file("new")) && (*target.get(key_of("moved")))[0].bytes == "new");
 }
 
