@@ -44,23 +44,20 @@ pub(super) struct Environment {
     pub(super) frameworks: Vec<Installed>,
     /// Frameworks that cannot run here, and why.
     pub(super) skipped: Vec<(String, String)>,
-    /// Whether our column can be shown.
-    pub(super) has_wheel: bool,
 }
 
 impl Environment {
     /// Makes the environment, or what is missing of it.
-    pub(super) fn of(directory: &Path, quick: bool) -> Result<Self, Skip> {
+    pub(super) fn of(directory: &Path) -> Result<Self, Skip> {
         let python = system_python()?;
         let directory = absolute(directory)?;
-        let mut environment =
-            Self { directory, frameworks: Vec::new(), skipped: Vec::new(), has_wheel: false };
+        let mut environment = Self { directory, frameworks: Vec::new(), skipped: Vec::new() };
         environment.create()?;
         let versions = environment.versions_of_triton()?;
         let range = oldest_and_newest(&versions).ok_or_else(|| {
             Skip::Skipped(format!("pip finds no Triton of 3.2 to 3.9 for this Python, only {versions:?}"))
         })?;
-        environment.wheel(quick)?;
+        environment.wheel()?;
         for version in &range {
             environment.beside("triton", version)?;
         }
@@ -115,15 +112,11 @@ impl Environment {
         Err(Skip::Failed(format!("`pip index versions triton` ended with {}: {errors}", found.status)))
     }
 
-    /// Builds and installs our wheel, each time anew.
-    fn wheel(&mut self, quick: bool) -> Result<(), String> {
-        self.has_wheel = Path::new("crates/python/python/opkeep/triton").exists();
-        if !self.has_wheel {
-            return Ok(());
-        }
-        let profile =
-            format!("--config-settings=build-args=--profile={}", if quick { "dev" } else { "bench" });
-        self.pip_install(&["--force-reinstall", "--no-deps", &profile, "./crates/python"])
+    /// Builds and installs our wheel, each time anew. In the profile of the tests, whose crates are often built already; the
+    /// digests are optimized in it.
+    fn wheel(&self) -> Result<(), String> {
+        let profile = "--config-settings=build-args=--profile=dev";
+        self.pip_install(&["--force-reinstall", "--no-deps", profile, "./crates/python"])
     }
 
     /// Installs a version of a package into a directory of its own: several versions cannot be in one environment.

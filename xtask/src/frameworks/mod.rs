@@ -20,7 +20,7 @@ const PROGRAMS: &str = "crates/python/tests/frameworks";
 const DIRECTORY: &str = "target/frameworks";
 
 const USAGE: &str = "usage: cargo xtask frameworks [--quick] [--seed N] [--framework NAME] [--cases PART]
-  --quick      a part of the cases, another one for each seed; the wheel without optimization
+  --quick      a part of the cases, another one for each seed
   --seed       the part; without it, the commit decides
   --framework  triton, triton-ascend or jax only
   --cases      only modules of cases with this in their name, such as `damage`";
@@ -59,7 +59,7 @@ impl Arguments {
 pub(crate) fn frameworks(args: &[String]) -> Result<(), String> {
     let arguments = Arguments::of(args)?;
     let start = Instant::now();
-    let environment = match Environment::of(Path::new(DIRECTORY), arguments.quick) {
+    let environment = match Environment::of(Path::new(DIRECTORY)) {
         Ok(environment) => environment,
         Err(Skip::Skipped(reason)) => {
             println!("skipped: {reason}");
@@ -76,7 +76,7 @@ pub(crate) fn frameworks(args: &[String]) -> Result<(), String> {
             found.push(results(&environment, framework, &arguments, seed)?);
             // Those of the first version are enough for a part of the cases.
             let is_tested = !arguments.quick || found.len() == 1;
-            if framework.name == "triton" && environment.has_wheel && is_tested && arguments.cases.is_none() {
+            if framework.name == "triton" && is_tested && arguments.cases.is_none() {
                 failed.extend(unit_tests::run(&environment, framework).err());
             }
         }
@@ -132,9 +132,6 @@ fn results(
     }
     if let Some(part) = &arguments.cases {
         program.args(["--only", part]);
-    }
-    if !environment.has_wheel {
-        program.args(["--columns", "stock"]);
     }
     match program.status() {
         Ok(status) if status.success() => {}

@@ -16,13 +16,15 @@ class Result:
     text: str
     wrong: list[str] = field(default_factory=list)  # of ours only
     facts: dict = field(default_factory=dict)
+    is_judged: bool = True  # figures and cases that did not run are not
 
     def as_json(self) -> dict:
         """The result, with a verdict for ours only: the stock column shows what is, whatever it is."""
         fields = asdict(self)
         if self.column == "stock":
             return {**fields, "wrong": [], "verdict": None}
-        return {**fields, "verdict": "WRONG" if self.wrong else "ok"}
+        verdict = "ok" if self.is_judged else "not judged"
+        return {**fields, "verdict": "WRONG" if self.wrong else verdict}
 
 
 def describe(starts: list[Start], reference: dict[str, str]) -> str:

@@ -42,7 +42,7 @@ def times(setting: Setting, column: str) -> Iterator[Result]:
         f"{name} {value['race']:.3f} s ({value['alone']:.3f} s alone, {value['race'] / value['alone']:.1f} times)"
         for name, value in facts.items()
     ]
-    yield Result(f"wall time of {PROCESSES} processes", "", column, "; ".join(parts), [], facts)
+    yield Result(f"wall time of {PROCESSES} processes", "", column, "; ".join(parts), facts=facts, is_judged=False)
 
 
 def race(racers: list[Worker], kernel: int) -> tuple[float, list[Start]]:
