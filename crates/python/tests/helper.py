@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import opkeep
+
+# A background job of a shell ignores the signal, and so would Python and the processes that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 KEY = bytes(range(32))
 FILES = {"add.ptx": b".version 8.0", "add.json": b'{"shared": 0}'}

@@ -46,37 +46,63 @@ pub(super) struct Environment {
     pub(super) skipped: Vec<(String, String)>,
 }
 
+/// Adds a framework to an environment with this Python. The oldest Triton has this version, if there are two.
+type Other = fn(&mut Environment, [u32; 2], Option<&String>) -> Result<(), String>;
+
 impl Environment {
-    /// Makes the environment, or what is missing of it.
-    pub(super) fn of(directory: &Path) -> Result<Self, Skip> {
+    /// Makes the environment, or what is missing of it. For a `part` of the cases it has the newest Triton, and one of the
+    /// other frameworks, by this number.
+    pub(super) fn of(directory: &Path, part: Option<u32>) -> Result<Self, Skip> {
         let python = system_python()?;
         let directory = absolute(directory)?;
         let mut environment = Self { directory, frameworks: Vec::new(), skipped: Vec::new() };
         environment.create()?;
         let versions = environment.versions_of_triton()?;
-        let range = oldest_and_newest(&versions).ok_or_else(|| {
+        let range = newest_and_oldest(&versions).ok_or_else(|| {
             Skip::Skipped(format!("pip finds no Triton of 3.2 to 3.9 for this Python, only {versions:?}"))
         })?;
         environment.wheel()?;
-        for version in &range {
-            environment.beside("triton", version)?;
+        let (newest, oldest) = (range.first(), range.get(1));
+        newest.map_or(Ok(()), |version| environment.beside("triton", version))?;
+        let others: [Other; 4] = [
+            |environment, _, oldest| oldest.map_or(Ok(()), |version| environment.beside("triton", version)),
+            |environment, _, _| environment.hip(),
+            |environment, python, _| environment.ascend(python),
+            |environment, _, _| environment.jax(),
+        ];
+        let chosen = part.map(|part| part as usize % others.len());
+        for (number, other) in others.iter().enumerate() {
+            if chosen.is_none_or(|chosen| chosen == number) {
+                other(&mut environment, python, oldest)?;
+            }
         }
-        if let Some(newest) = environment.frameworks.first() {
-            let (name, version, packages) =
-                ("triton-hip".to_owned(), newest.version.clone(), newest.packages.clone());
-            environment.frameworks.push(Installed { name, version, packages });
-        }
-        if python < PYTHON_AFTER_ASCEND {
-            environment.install("pybind11", &["pybind11"])?;
-            environment.beside("triton-ascend", TRITON_ASCEND)?;
-        } else {
-            let reason = format!("it needs Python 3.9 to 3.11, found {}.{}", python[0], python[1]);
-            environment.skipped.push((format!("triton-ascend {TRITON_ASCEND}"), reason));
-        }
-        environment.install("jax", &[JAX])?;
-        let version = environment.version_of("jax")?;
-        environment.frameworks.push(Installed { name: "jax".to_owned(), version, packages: None });
         Ok(environment)
+    }
+
+    /// Triton for AMD's devices: the newest one, which needs no other package.
+    fn hip(&mut self) -> Result<(), String> {
+        if let Some(Installed { version, packages, .. }) = self.frameworks.first() {
+            let (version, packages) = (version.clone(), packages.clone());
+            self.frameworks.push(Installed { name: "triton-hip".to_owned(), version, packages });
+        }
+        Ok(())
+    }
+
+    fn ascend(&mut self, python: [u32; 2]) -> Result<(), String> {
+        if python < PYTHON_AFTER_ASCEND {
+            self.install("pybind11", &["pybind11"])?;
+            return self.beside("triton-ascend", TRITON_ASCEND);
+        }
+        let reason = format!("it needs Python 3.9 to 3.11, found {}.{}", python[0], python[1]);
+        self.skipped.push((format!("triton-ascend {TRITON_ASCEND}"), reason));
+        Ok(())
+    }
+
+    fn jax(&mut self) -> Result<(), String> {
+        self.install("jax", &[JAX])?;
+        let version = self.version_of("jax")?;
+        self.frameworks.push(Installed { name: "jax".to_owned(), version, packages: None });
+        Ok(())
     }
 
     /// The environment's Python.
@@ -205,8 +231,8 @@ fn listed_versions(printed: &str) -> Vec<String> {
     line.split(',').map(|version| version.trim().to_owned()).filter(|version| !version.is_empty()).collect()
 }
 
-/// The oldest and the newest version of those that the adapter is for, or the only one.
-fn oldest_and_newest(versions: &[String]) -> Option<Vec<String>> {
+/// The newest and the oldest version of those that the adapter is for, or the only one.
+fn newest_and_oldest(versions: &[String]) -> Option<Vec<String>> {
     let mut known: Vec<Version> = versions.iter().filter_map(|text| version(text)).collect();
     known.retain(|version| (TRITON[0]..TRITON[1]).contains(version));
     known.sort_unstable();
@@ -243,9 +269,9 @@ mod tests {
         let printed = "triton (3.10.1)\nAvailable versions: 3.10.1, 3.9.1rc1, 3.9.0, 3.8.0, 3.2.0, 3.1.0, 2.3\n  LATEST: 3";
         let versions = listed_versions(printed);
         assert_eq!(versions.len(), 7);
-        assert_eq!(oldest_and_newest(&versions).unwrap(), ["3.9.0", "3.2.0"]);
-        assert_eq!(oldest_and_newest(&["3.4.0".to_owned()]).unwrap(), ["3.4.0"]);
-        assert_eq!(oldest_and_newest(&["3.1.0".to_owned()]), None);
+        assert_eq!(newest_and_oldest(&versions).unwrap(), ["3.9.0", "3.2.0"]);
+        assert_eq!(newest_and_oldest(&["3.4.0".to_owned()]).unwrap(), ["3.4.0"]);
+        assert_eq!(newest_and_oldest(&["3.1.0".to_owned()]), None);
         assert!(listed_versions("nothing").is_empty());
     }
 }

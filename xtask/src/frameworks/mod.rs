@@ -20,7 +20,7 @@ const PROGRAMS: &str = "crates/python/tests/frameworks";
 const DIRECTORY: &str = "target/frameworks";
 
 const USAGE: &str = "usage: cargo xtask frameworks [--quick] [--seed N] [--framework NAME] [--cases PART]
-  --quick      a part of the cases, another one for each seed
+  --quick      a part of the cases and two of the frameworks, others for each seed
   --seed       the part; without it, the commit decides
   --framework  triton, triton-ascend or jax only
   --cases      only modules of cases with this in their name, such as `damage`";
@@ -59,7 +59,9 @@ impl Arguments {
 pub(crate) fn frameworks(args: &[String]) -> Result<(), String> {
     let arguments = Arguments::of(args)?;
     let start = Instant::now();
-    let environment = match Environment::of(Path::new(DIRECTORY)) {
+    let seed = arguments.seed.map_or_else(commit_seed, Ok)?;
+    let part = Some(seed).filter(|_| arguments.quick && arguments.framework.is_none());
+    let environment = match Environment::of(Path::new(DIRECTORY), part) {
         Ok(environment) => environment,
         Err(Skip::Skipped(reason)) => {
             println!("skipped: {reason}");
@@ -67,7 +69,6 @@ pub(crate) fn frameworks(args: &[String]) -> Result<(), String> {
         }
         Err(Skip::Failed(reason)) => return Err(reason),
     };
-    let seed = arguments.seed.map_or_else(commit_seed, Ok)?;
     let installed = Instant::now();
     let mut found = Vec::new();
     let mut failed = Vec::new();
