@@ -48,7 +48,7 @@ fn code(error: &EmbedError) -> Code {
         | EmbedError::MissingFile { .. } => Code::Group,
         EmbedError::Invalid { .. } => Code::Kernel,
         EmbedError::RulesTarget { .. } => Code::Rules,
-        EmbedError::Forked { .. } | EmbedError::Publish(PublishError::Forked { .. }) => Code::Forked,
+        EmbedError::Forked { .. } | EmbedError::Publish(PublishError::Forked) => Code::Forked,
         EmbedError::TicketEnded => Code::TicketEnded,
         EmbedError::Cache(CacheError::NotCached { .. }) => Code::NotCached,
         EmbedError::Cache(_) | EmbedError::Reopen { .. } | EmbedError::Publish(_) => Code::Store,

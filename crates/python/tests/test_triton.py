@@ -212,6 +212,15 @@ class StockTest(TritonTest):
         self.assertEqual(output.stdout.strip(), str(self.root / ".triton" / "cache" / "KEY"), output.stderr)
         self.assertTrue(os.path.isabs(CacheManager("KEY").cache_dir))
 
+    def test_a_directory_that_cannot_be_made_fails_as_without_this_manager(self) -> None:
+        (self.root / "file").write_text("in the way")
+        place = self.root / "file" / "kernels"
+        os.environ["TRITON_CACHE_DIR"] = str(place)
+        with self.assertLogs("opkeep", "WARNING") as logs, self.assertRaises(NotADirectoryError) as caught:
+            self.kernels.compile()
+        self.assertIn(str(place), str(caught.exception.filename))
+        self.assertEqual(len(logs.output), 1, logs.output)
+
     def test_the_mark_of_a_failed_compile_is_ignored(self) -> None:
         from opkeep.triton import CacheManager
 

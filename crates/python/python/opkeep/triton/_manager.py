@@ -133,8 +133,9 @@ class CacheManager:
         path = self._path(filename)
         try:
             self._directory.write(filename, content)
-        except Error as error:
-            warn_once("directory", error)
+        except (Error, OSError) as error:
+            warn_once("directory", error, error)
+            # It fails as it does without this manager, or not at all.
             path = str(self._own_manager().put(data, filename, binary))
         self._files[filename] = content
         place = self._single.get(filename)
@@ -233,7 +234,7 @@ class CacheManager:
     def _failed(self, error: Exception) -> None:
         """Go on without the store."""
         self.release()
-        warn_once(type(error).__name__, f"Triton goes on without the cache: {type(error).__name__}: {error}")
+        warn_once(type(error).__name__, f"Triton goes on without the cache: {type(error).__name__}: {error}", error)
 
     @property
     def _directory(self) -> _native.Directory:
