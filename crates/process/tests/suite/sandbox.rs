@@ -68,17 +68,16 @@ impl Bench {
 
     /// Runs a script until it is observed completely, as a caller does.
     fn observe(&self, script: &str) -> (ProcessOutput, Observation) {
-        let mut incomplete = None;
-        for _ in 0..20 {
+        for attempt in 1.. {
             let observer = Observer::start(&self.path("work")).unwrap();
             let ended = self.run(script, Sandbox { observer: Some(&observer), domain: None }).unwrap();
             let seen = observer.finish();
             if seen.incomplete.is_none() {
                 return (ended, seen);
             }
-            incomplete = seen.incomplete;
+            assert!(attempt < 20, "{script}: {:?}", seen.incomplete);
         }
-        panic!("{script}: {incomplete:?}")
+        unreachable!("the attempts are not limited otherwise")
     }
 
     /// The result of a script in the domain of the files that `observed` read.
