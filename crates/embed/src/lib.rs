@@ -69,7 +69,7 @@ pub use directory::{DirectoryError, DirectoryFile, GroupDir};
 pub use error::EmbedError;
 pub use group::FileGroup;
 pub use key::FileKey;
-pub use new_group::NewGroup;
+pub use new_group::{NewGroup, encode_rules};
 pub use options::Options;
 pub use target::TargetFiles;
 pub use ticket::GroupTicket;
@@ -80,4 +80,4 @@ pub use opkeep_cache::{
     CacheError, CacheMode, CancelToken, OnWarning, PublishError, StoreConfig, WarningKind,
 };
 pub use opkeep_digest::{Digest, Fingerprint};
-pub use opkeep_kernel_entry::{GroupRecord, MAX_GROUP_FILES};
+pub use opkeep_kernel_entry::{GroupRecord, MAX_GROUP_FILES, StoredExpectations};

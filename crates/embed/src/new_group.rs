@@ -32,7 +32,7 @@ pub struct NewGroup<'a> {
     /// The name of the file with the kernel's metadata, if there is one.
     pub metadata: Option<&'a str>,
     /// The rules for the kernel. They need an object.
-    pub expectations: Option<&'a Expectations>,
+    pub expectations: Option<&'a StoredExpectations>,
     /// The compile time. If unset, it is the time since the ticket was taken.
     pub compile_time: Option<Duration>,
     /// Whether the files work on this machine only. They are not sent to the remote tier.
@@ -70,7 +70,7 @@ impl<'a> NewGroup<'a> {
 
     /// This group, whose kernel satisfies these rules.
     #[must_use]
-    pub fn with_expectations(mut self, expectations: &'a Expectations) -> Self {
+    pub fn with_expectations(mut self, expectations: &'a StoredExpectations) -> Self {
         self.expectations = Some(expectations);
         self
     }
@@ -133,29 +133,29 @@ impl<'a> NewGroup<'a> {
     }
 
     /// Checks the group for `target`, and validates its kernel by its expectations.
-    pub(crate) fn validated(&self, target: &str) -> Result<Option<StoredExpectations>, EmbedError> {
+    pub(crate) fn validate(&self, target: &str) -> Result<(), EmbedError> {
         self.check()?;
-        let Some(expectations) = self.expectations else { return Ok(None) };
-        check_target(expectations, target)?;
+        let Some(rules) = self.expectations.map(StoredExpectations::expectations) else { return Ok(()) };
+        check_target(rules, target)?;
         let Some(artifact) = self.artifact() else {
             return Err(EmbedError::MissingFile { name: self.object.unwrap_or("object").to_owned() });
         };
-        let validator = Validator::builtin();
-        let report = validator.validate(&artifact, expectations);
-        if !report.is_valid() {
-            return Err(EmbedError::Invalid { errors: report.errors().cloned().collect() });
+        let report = Validator::builtin().validate(&artifact, rules);
+        match report.is_valid() {
+            true => Ok(()),
+            false => Err(EmbedError::Invalid { errors: report.errors().cloned().collect() }),
         }
-        Ok(Some(StoredExpectations::new(expectations.clone(), &validator)))
     }
 
     /// Renders the entry of the group.
-    pub(crate) fn encode<'b>(
-        &'b self,
-        record: &GroupRecord,
-        expectations: Option<&'b StoredExpectations>,
-    ) -> EncodedGroup<'b> {
-        encode_group(self.files.iter().copied(), record, expectations, DIGESTS_ONLY)
+    pub(crate) fn encode(&self, record: &GroupRecord) -> EncodedGroup<'_> {
+        encode_group(self.files.iter().copied(), record, self.expectations, DIGESTS_ONLY)
     }
+}
+
+/// Encodes rules for the kernels of a target. A caller does this once, and uses the result for all requests.
+pub fn encode_rules(rules: Expectations) -> StoredExpectations {
+    StoredExpectations::new(rules, &Validator::builtin())
 }
 
 /// Checks that the rules are for `target`.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use opkeep_artifact::Expectations;
 use opkeep_fs::CancelToken;
+use opkeep_kernel_entry::StoredExpectations;
 
 /// The time without a heartbeat after which a ticket's holder is stale. The renewal gives one each second.
 const STALE_AFTER: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ pub struct Options<'a> {
     pub hold_limit: Duration,
     /// The rules for the kernel among the files, if there are any. An entry that was validated by other rules is validated
     /// again, and is not used if these refuse it.
-    pub expectations: Option<&'a Expectations>,
+    pub expectations: Option<&'a StoredExpectations>,
 }
 
 impl Default for Options<'_> {
@@ -89,7 +89,7 @@ impl<'a> Options<'a> {
 
     /// These conditions, with rules for the kernel.
     #[must_use]
-    pub fn with_expectations(mut self, expectations: &'a Expectations) -> Self {
+    pub fn with_expectations(mut self, expectations: &'a StoredExpectations) -> Self {
         self.expectations = Some(expectations);
         self
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opkeep_cache::{Accept, Claim, Digest, Lookup, Query, Source, TargetCache, Wait};
-use opkeep_kernel_entry::{GroupKey, StoredExpectations};
+use opkeep_kernel_entry::GroupKey;
 use opkeep_store::{Entry, Overwrite};
 use opkeep_validator::Validator;
 
@@ -65,10 +65,9 @@ impl TargetFiles {
         let (state, target) = self.current()?;
         let group_key = self.group_key(key);
         let validator = Validator::builtin();
-        options.expectations.map_or(Ok(()), |rules| check_target(rules, &self.name))?;
-        let expectations =
-            options.expectations.map(|rules| StoredExpectations::new(rules.clone(), &validator));
-        let judge = |entry: &Entry| accept(entry, &self.name, expectations.as_ref(), &validator);
+        let rules = options.expectations;
+        rules.map_or(Ok(()), |rules| check_target(rules.expectations(), &self.name))?;
+        let judge = |entry: &Entry| accept(entry, &self.name, rules, &validator);
         let holds_ticket = Holder::current().holds_ticket();
         let mut query = Query::new(&judge);
         query.deadline = options.deadline;
@@ -107,9 +106,9 @@ impl TargetFiles {
     /// The group is not valid, or the store cannot be written.
     pub fn publish(&self, key: &FileKey, group: &NewGroup<'_>) -> Result<bool, EmbedError> {
         let (_, target) = self.current()?;
-        let expectations = group.validated(&self.name)?;
+        group.validate(&self.name)?;
         let record = group.record(self.group_key(key), None);
-        let encoded = group.encode(&record, expectations.as_ref());
+        let encoded = group.encode(&record);
         let Some(store) = target.written_store() else { return Ok(false) };
         store.count_compile(record.compile_time.unwrap_or(Duration::ZERO));
         let put = store.put_replacing(encoded.key(), &encoded.builder(), Overwrite::Always);

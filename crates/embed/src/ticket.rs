@@ -60,9 +60,9 @@ impl GroupTicket {
         // Checked and validated before the ticket is taken: meanwhile it is renewed.
         self.held.check()?;
         let compile_time = self.held.began.elapsed();
-        let expectations = group.validated(&self.held.key.target)?;
+        group.validate(&self.held.key.target)?;
         let record = group.record(self.held.key.clone(), Some(compile_time));
-        let encoded = group.encode(&record, expectations.as_ref());
+        let encoded = group.encode(&record);
         let ticket = self.held.take()?;
         ticket.count_build(record.compile_time.unwrap_or(compile_time));
         let published = match group.is_local {

@@ -143,6 +143,29 @@ class HitTest(TritonTest):
         manager.put_group("add.json", group)
         self.assertEqual(CacheManager(manager.key).get_group("add.json"), group)
 
+    def test_a_group_with_a_file_of_another_compile_is_not_kept(self) -> None:
+        from opkeep.triton import CacheManager
+
+        kernel = self.kernels.compile()
+        self.new_store()
+        manager = CacheManager(self.directory(kernel).name)
+        files = {name: content for name, content in self.files(kernel).items() if name[0] != "_"}
+        group = {name: manager.put(content, name) for name, content in files.items() if name != "add.ptx"}
+        manager.put_group("add.json", group | {"add.ptx": str(self.directory(kernel) / "add.ptx")})
+        self.assertIsNone(CacheManager(manager.key).get_group("add.json"))
+
+    def test_an_overridden_architecture_is_that_of_the_rules(self) -> None:
+        if self.kernels.IS_OLD:
+            self.skipTest("Triton 3.2 needs a linker of ROCm")
+        with mock.patch.dict(os.environ, {"TRITON_OVERRIDE_ARCH": "gfx90a"}):
+            self.kernels.compile(target=self.kernels.HIP)
+            self.kernels.compile(target=self.kernels.HIP)
+        self.assert_compiled(1)
+        with mock.patch.dict(os.environ, {"TRITON_OVERRIDE_ARCH": "sm80"}):
+            self.kernels.compile()
+            self.kernels.compile()
+        self.assert_compiled(1)
+
     def test_intermediate_code_is_kept_too(self) -> None:
         import triton
 

@@ -105,7 +105,8 @@ class WaitTest(TritonTest):
         self.assertLess(time.monotonic() - begin, SOON)
         self.assertEqual(other.run("timed(1024)")[1], 0)
 
-    def test_a_wait_ends_with_a_signal(self) -> None:
+    def one_compiles_one_waits(self) -> tuple[Worker, Worker]:
+        """Return a process in a compile that takes a minute, and one that waits for it."""
         one, other = self.workers(2)
         one.run("import time, threading")
         one.run("begun = threading.Event()")
@@ -115,21 +116,17 @@ class WaitTest(TritonTest):
         one.run("begun.wait()")
         other.begin("timed(1024)")
         time.sleep(0.5)
+        return one, other
+
+    def test_a_wait_ends_with_a_signal(self) -> None:
+        one, other = self.one_compiles_one_waits()
         begin = time.monotonic()
         other._process.send_signal(signal.SIGINT)
         self.assertEqual(other._answer(), "failed")
         self.assertLess(time.monotonic() - begin, SOON)
 
     def test_a_killed_compile_frees_the_others(self) -> None:
-        one, other = self.workers(2)
-        one.run("import time, threading")
-        one.run("begun = threading.Event()")
-        one.run("kernels.compiles.during = lambda: (begun.set(), time.sleep(60))")
-        one.run("thread = threading.Thread(target=kernels.compile, daemon=True)")
-        one.run("thread.start()")
-        one.run("begun.wait()")
-        other.begin("timed(1024)")
-        time.sleep(0.5)
+        one, other = self.one_compiles_one_waits()
         one.end()
         waited, compiles = other.result()
         self.assertEqual(compiles, 1)

@@ -4,7 +4,9 @@ use std::ffi::c_char;
 use std::time::Duration;
 
 use opkeep_artifact::Expectations;
-use opkeep_embed::{CancelToken, GroupClaim, GroupTicket, Options, TargetFiles};
+use opkeep_embed::{
+    CancelToken, GroupClaim, GroupTicket, Options, StoredExpectations, TargetFiles, encode_rules,
+};
 
 use crate::code::{Code, Outcome};
 use crate::error::Error;
@@ -53,7 +55,7 @@ struct Conditions {
     wait: bool,
     times: [Option<Duration>; 3],
     cancel: Option<CancelToken>,
-    rules: Option<Expectations>,
+    rules: Option<StoredExpectations>,
 }
 
 impl Conditions {
@@ -79,7 +81,7 @@ impl Conditions {
             wait: request.flags & OPKEEP_NO_WAIT == 0,
             times: [request.timeout_ms, request.stale_after_ms, request.hold_limit_ms].map(time),
             cancel,
-            rules: rules.map(|rules| Expectations::decode(rules.as_bytes())).transpose()?,
+            rules: rules.map(|rules| Expectations::decode(rules.as_bytes()).map(encode_rules)).transpose()?,
         })
     }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
 use opkeep_artifact::Expectations;
-use opkeep_embed::{EmbedError, GroupTicket, MAX_GROUP_FILES, NewGroup, TargetFiles};
+use opkeep_embed::{EmbedError, GroupTicket, MAX_GROUP_FILES, NewGroup, TargetFiles, encode_rules};
 
 use crate::code::Code;
 use crate::error::Error;
@@ -77,7 +77,7 @@ unsafe fn with_group(
         unsafe { pointers::optional_text(pointer, what) }
     };
     let rules = text(group.rules, "rules")?;
-    let rules = rules.map(|rules| Expectations::decode(rules.as_bytes())).transpose()?;
+    let rules = rules.map(|rules| Expectations::decode(rules.as_bytes()).map(encode_rules)).transpose()?;
     let mut new = NewGroup::new(members);
     new.framework_version = text(group.framework_version, "release of the framework")?.unwrap_or_default();
     new.kernel = text(group.kernel, "name of the kernel")?.unwrap_or_default();

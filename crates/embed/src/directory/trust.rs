@@ -1,6 +1,6 @@
 //! The owners whose directories and files may be used: this user and root.
 //!
-//! Nobody else may be able to write there. There are two exceptions, both by the mode of the base directory: with the
+//! No other user may be able to write there. There are two exceptions, both by the mode of the base directory: with the
 //! set-group-id bit it is shared with its group; with the sticky bit, such as `/tmp`, others cannot replace what is not theirs.
 
 use std::fs::Metadata;

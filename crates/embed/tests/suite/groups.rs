@@ -2,7 +2,7 @@
 
 use opkeep_embed::{
     CacheMode, Digest, Expectations, FileCache, FileCacheConfig, FileKey, Fingerprint, GroupClaim, NewGroup,
-    Options, StoreConfig,
+    Options, StoreConfig, encode_rules,
 };
 use opkeep_kernel_entry::{EntryVerdict, verify_entry};
 use opkeep_store::Overwrite;
@@ -98,7 +98,7 @@ fn a_kernel_that_other_rules_refuse_is_made_again() {
     let key = FileKey::new([1; 32]);
     let rules = |start: &[u8]| {
         let format = Format::Opaque(OpaqueRules::new(start, 1 << 20));
-        Expectations::new("cuda-sm_90", format, MetadataRules::Json)
+        encode_rules(Expectations::new("cuda-sm_90", format, MetadataRules::Json))
     };
     let (ptx, other) = (rules(b".version"), rules(b"//"));
     let group = NewGroup::new(FILES).with_object("add.ptx", Some("add.json"));
@@ -190,7 +190,7 @@ fn a_group_with_a_damaged_record_is_replaced_when_other_rules_need_it() {
     std::fs::write(&path, bytes).unwrap();
 
     let format = Format::Opaque(OpaqueRules::new(*b".version", 1 << 20));
-    let rules = Expectations::new("cuda-sm_90", format, MetadataRules::None);
+    let rules = encode_rules(Expectations::new("cuda-sm_90", format, MetadataRules::None));
     let request = || cache(&dir).get_or_begin(&key, &Options::default().with_expectations(&rules)).unwrap();
     ticket(request()).publish(&group.clone().with_expectations(&rules)).unwrap();
     assert!(matches!(request(), GroupClaim::Hit(_)));

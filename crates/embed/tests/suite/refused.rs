@@ -1,6 +1,8 @@
 //! Groups and names that are refused, with the ticket left as it was.
 
-use opkeep_embed::{EmbedError, FileCache, FileCacheConfig, FileKey, NewGroup, Options, StoreConfig};
+use opkeep_embed::{
+    EmbedError, FileCache, FileCacheConfig, FileKey, NewGroup, Options, StoreConfig, encode_rules,
+};
 
 use crate::{cache, ticket};
 
@@ -51,7 +53,7 @@ fn rules_for_another_target_are_refused() {
     let files = cache(&dir);
     let key = FileKey::new([1; 32]);
     let text = Format::Opaque(OpaqueRules::new(*b"", 9));
-    let other = Expectations::new("sm_90", text, MetadataRules::None);
+    let other = encode_rules(Expectations::new("sm_90", text, MetadataRules::None));
     let options = Options::default().with_expectations(&other);
     let is_refused = |error| matches!(error, EmbedError::RulesTarget { .. });
     assert!(is_refused(files.get_or_begin(&key, &options).unwrap_err()));

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use opkeep_embed::{
-    Digest, DirectoryError, Expectations, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupTicket,
-    Options, StoreConfig, TargetFiles,
+    Digest, DirectoryError, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupTicket, Options,
+    StoreConfig, StoredExpectations, TargetFiles,
 };
 use opkeep_store::LimitSettings;
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ use crate::triton::toolchain::Toolchain;
 #[pyclass(frozen, module = "opkeep._native")]
 pub(crate) struct TritonFiles {
     files: TargetFiles,
-    rules: Option<Arc<Expectations>>,
+    rules: Option<Arc<StoredExpectations>>,
 }
 
 /// What a request found.

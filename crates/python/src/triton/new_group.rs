@@ -1,6 +1,6 @@
 //! The files that Triton publishes.
 
-use opkeep_embed::{Expectations, NewGroup};
+use opkeep_embed::{NewGroup, StoredExpectations, encode_rules};
 use opkeep_validator::device_formats;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -24,7 +24,7 @@ impl NewFiles {
     /// Calls `publish` with the group. `rules` are those of its target.
     pub(crate) fn publish<T>(
         &self,
-        rules: Option<&Expectations>,
+        rules: Option<&StoredExpectations>,
         publish: impl FnOnce(&NewGroup<'_>) -> T,
     ) -> T {
         let names: Vec<_> = self.files.iter().map(|(name, _)| stored(name)).collect();
@@ -42,12 +42,12 @@ impl NewFiles {
 }
 
 /// The rules for the kernels of a target such as `cuda-sm_90`. `None` if none are known.
-pub(crate) fn rules(target: &str) -> Option<Expectations> {
+pub(crate) fn rules(target: &str) -> Option<StoredExpectations> {
     let mut rules = match target.split_once('-')? {
         ("cuda", arch) => device_formats::cubin(arch),
         ("hip", arch) => device_formats::hsaco(arch),
         _ => return None,
     };
     target.clone_into(&mut rules.target);
-    Some(rules)
+    Some(encode_rules(rules))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use opkeep_embed::{Expectations, GroupTicket};
+use opkeep_embed::{GroupTicket, StoredExpectations};
 use pyo3::prelude::*;
 
 use crate::call::without_gil;
@@ -12,7 +12,7 @@ use crate::triton::new_group::NewFiles;
 #[pyclass(frozen, module = "opkeep._native")]
 pub(crate) struct TritonTicket {
     pub(crate) ticket: GroupTicket,
-    pub(crate) rules: Option<Arc<Expectations>>,
+    pub(crate) rules: Option<Arc<StoredExpectations>>,
 }
 
 #[pymethods]

@@ -33,7 +33,11 @@ class Compile(NamedTuple):
         """The name of the target in the store, such as `cuda-sm_90`."""
         if self.target is None:
             return "unknown"
-        return _target_name(str(self.target.backend), str(self.target.arch))
+        arch = self.target.arch
+        if self.target.backend == "hip":
+            # `TRITON_OVERRIDE_ARCH` is in the options. The objects of the other backends are for the target's architecture.
+            arch = getattr(self.options, "arch", None) or arch
+        return _target_name(str(self.target.backend), str(arch))
 
     @property
     def object_suffix(self) -> str | None:

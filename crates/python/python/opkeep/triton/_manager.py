@@ -117,7 +117,7 @@ class CacheManager:
             if is_library:
                 names = self._get_or_begin(filename, place, False, sys._getframe(1))
             else:
-                # Triton tunes while other processes may wait for this one in a collective operation: so nobody waits here.
+                # Triton tunes while other processes may wait for this one in a collective operation: so there is no wait here.
                 names = place.store.get(self.key, filename, place.toolchain, self._directory)
         except Error as error:
             self._failed(error)
@@ -156,7 +156,11 @@ class CacheManager:
                 self.release()
                 logger.info("%s: a compiler changed during the compile, so the files are not kept", filename)
                 return path
-            files = [(name, self._files[name]) for name in group if name in self._files]
+            if not self._files.keys() >= group.keys():
+                # An earlier kernel's files are among them: no group of one compile.
+                self.release()
+                return path
+            files = [(name, self._files[name]) for name in group]
             self._publish(filename, place, self._described(filename, files, place.compile, _stock.version()))
         except Exception as error:
             self._failed(error)
