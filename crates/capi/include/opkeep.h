@@ -71,7 +71,7 @@ typedef enum {
   OPKEEP_CODE_IO = 12,
   // A fault of opkeep itself. The call had no effect, or none that can be stated.
   OPKEEP_CODE_INTERNAL = 13,
-  // The caller makes the files and shares the work with nobody; the message is the reason. No error.
+  // The caller makes the files, and other callers may make them as well; the message is the reason. No error.
   OPKEEP_CODE_UNSHARED = 14,
   // Another caller failed to make the files, for a reason that holds for this one as well; the message is that reason.
   OPKEEP_CODE_HOLDER_FAILED = 15,
@@ -181,7 +181,7 @@ typedef struct {
 typedef struct {
   // The text, which exists until the next call of `opkeep_next_warning` in this thread, or the thread's end.
   const char *text;
-  // The number of earlier warnings that were dropped, because nobody fetched them: 64 are kept.
+  // The number of earlier warnings that were dropped, because the caller did not fetch them: 64 are kept.
   uint64_t dropped;
   // The subject.
   opkeep_warning_kind kind;

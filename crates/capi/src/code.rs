@@ -33,7 +33,7 @@ pub enum Code {
     Io = 12,
     /// A fault of opkeep itself. The call had no effect, or none that can be stated.
     Internal = 13,
-    /// The caller makes the files and shares the work with nobody; the message is the reason. No error.
+    /// The caller makes the files, and other callers may make them as well; the message is the reason. No error.
     Unshared = 14,
     /// Another caller failed to make the files, for a reason that holds for this one as well; the message is that reason.
     HolderFailed = 15,

@@ -37,7 +37,7 @@ impl ProcessId {
     }
 }
 
-/// Tells once in each forked child that a value is a copy, without a system call: for counts that the parent writes itself.
+/// Reports once in each forked child that a value is a copy, without a system call: for counts that the parent writes itself.
 /// A child that was made without the C library's `fork` is not noticed.
 #[derive(Debug)]
 pub struct ForkMark(AtomicU64);

@@ -47,7 +47,7 @@ unsafe impl Growing for CacheOptions {}
 pub struct CacheWarning {
     /// The text, which exists until the next call of `opkeep_next_warning` in this thread, or the thread's end.
     pub text: *const c_char,
-    /// The number of earlier warnings that were dropped, because nobody fetched them: 64 are kept.
+    /// The number of earlier warnings that were dropped, because the caller did not fetch them: 64 are kept.
     pub dropped: u64,
     /// The subject.
     pub kind: WarningKind,

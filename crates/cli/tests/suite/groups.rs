@@ -259,7 +259,7 @@ fn stats_by_framework_and_kernel() {
 }
 
 #[test]
-fn explain_tells_how_the_keys_of_a_kernel_differ() {
+fn explain_states_how_the_keys_of_a_kernel_differ() {
     let place = Place::new();
     let none = place.run(&["explain", "--framework", "triton"]).ended_with(0);
     assert!(none.stdout.contains("nothing is stored of triton"), "{none:?}");

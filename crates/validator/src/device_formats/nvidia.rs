@@ -14,7 +14,7 @@ use crate::kernel_symbols::{self, ELF_TYPE, FLAGS, NAME_FIELD, SYMBOLS};
 
 /// `EM_CUDA`.
 pub(super) const MACHINE: u16 = elf::EM_CUDA.0;
-/// The bit of `st_other` that tells kernels from the functions that they call.
+/// The bit of `st_other` that distinguishes kernels from the functions that they call.
 const ENTRY: u8 = 0x10;
 /// The section with attributes of all functions.
 const INFO: &[u8] = b".nv.info";

@@ -101,7 +101,7 @@ fn a_kernel_of_something_else_is_refused() {
         assert!(judged(&amd.object, &device_formats::hsaco(target)).is_valid());
         assert!(judged(&cuda.object, &device_formats::cubin(target)).is_valid());
     }
-    // The older `EI_OSABI` has the SM in other bits; an unknown one has it nobody knows where.
+    // The older `EI_OSABI` has the SM in other bits; the place in an unknown one is unknown.
     for (os_abi, flags, valid) in
         [(51, 0x005a_055a_u32, true), (51, 0x0050_0550, false), (65, 0x005a_055a, false), (66, 0, true)]
     {
