@@ -1,20 +1,21 @@
 //! A store and a remote tier, opened as a mode requires.
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use opkeep_store::{Access, CacheMode, Store, StoreConfig, StoreError, TargetStore, is_target_name};
 
 use crate::error::CacheError;
 use crate::kept_lock::kept_locks;
+use crate::outage::Outage;
 use crate::remote::{RemoteClient, RemoteConfig};
 use crate::target::TargetCache;
 use crate::tiers::{Shared, Target};
 use crate::warning::{OnWarning, WarningKind, Warnings};
 
 /// The settings of a cache.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct CacheConfig {
     /// The local store. The mode decides whether it is written.
@@ -25,6 +26,17 @@ pub struct CacheConfig {
     pub remote: Option<RemoteConfig>,
     /// A function that is called for each warning.
     pub on_warning: Option<OnWarning>,
+    /// The pause after a write that failed for a reason that holds for all writes, such as a full disk. Then a write is tried
+    /// again. Each further failure doubles the pause, up to ten minutes.
+    pub write_pause: Duration,
+}
+
+impl Default for CacheConfig {
+    /// No store, no remote tier, and pauses of 30 seconds.
+    fn default() -> Self {
+        let (mode, write_pause) = (CacheMode::default(), Duration::from_secs(30));
+        Self { store: None, mode, remote: None, on_warning: None, write_pause }
+    }
 }
 
 impl CacheConfig {
@@ -36,11 +48,12 @@ impl CacheConfig {
 
 impl fmt::Debug for CacheConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { store, mode, remote, on_warning: _ } = self;
+        let Self { store, mode, remote, on_warning: _, write_pause } = self;
         f.debug_struct("CacheConfig")
             .field("store", store)
             .field("mode", mode)
             .field("remote", remote)
+            .field("write_pause", write_pause)
             .finish_non_exhaustive()
     }
 }
@@ -60,16 +73,15 @@ impl Cache {
     /// # Errors
     /// The mode requires a store, and there is none or it cannot be used.
     pub fn open(config: CacheConfig) -> Result<Self, CacheError> {
-        let CacheConfig { store, mode, remote, on_warning } = config;
+        let CacheConfig { store, mode, remote, on_warning, write_pause } = config;
         let warnings = Warnings(on_warning);
         let store = open_store(mode, store, &warnings)?;
         for warning in store.iter().flat_map(Store::limit_warnings) {
             warnings.warn(WarningKind::Limits, warning);
         }
         let remote = remote.map(RemoteClient::new);
-        let refuses_writes = AtomicBool::new(false);
-        let shared =
-            Arc::new(Shared { mode, store, remote, warnings, kept_locks: kept_locks(), refuses_writes });
+        let (kept_locks, outage) = (kept_locks(), Outage::new(write_pause));
+        let shared = Arc::new(Shared { mode, store, remote, warnings, kept_locks, outage });
         Ok(Self { shared, targets: Mutex::default() })
     }
 

@@ -23,7 +23,7 @@
 //!
 //! Each key is locked with a file lock of the store. So of all processes of a host that miss an entry, one builds it; if that
 //! process exits, one of the waiters takes over within 50 ms. A hit needs no lock. If the store cannot be written, or has no
-//! locks, the caller gets an unshared ticket and a warning. A store that is opened for reading has no locks, since no waiter
+//! locks, the caller gets an unshared ticket and a warning. A store that refuses writes is tried again after a pause. A store that is opened for reading has no locks, since no waiter
 //! could find the kernel in it. A waiter's timeout runs from the holder's last heartbeat.
 //!
 //! ```
@@ -55,6 +55,7 @@ mod error;
 mod failure;
 mod kept_lock;
 mod miss;
+mod outage;
 mod pending;
 mod protocol;
 mod query;

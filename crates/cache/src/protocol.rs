@@ -185,7 +185,7 @@ impl Protocol<'_> {
                     );
                 }
                 Err(error) if error.stops_every_write() => {
-                    self.target.stop_writing(&error);
+                    self.target.pause_writing(&error);
                     return self.unlocked(UnsharedReason::ReadOnly, wait);
                 }
                 Err(error) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use opkeep_digest::Digest;
-use opkeep_store::{Entry, Lookup, TargetStore};
+use opkeep_store::{Entry, EntryBuilder, Lookup, PutOutcome, StoreError, TargetStore};
 
 use crate::claim::Claim;
 use crate::error::CacheError;
@@ -64,6 +64,15 @@ impl TargetCache {
     /// local store. For a caller that prefers this entry to another kernel, and would not build it.
     pub fn get_remote(&self, key: &Digest, query: &Query<'_>) -> Option<Box<Entry>> {
         self.0.look_remote(key, query, &Miss::Absent)
+    }
+
+    /// Writes an entry to the local store without a ticket, in place of an existing one. Returns `None` if the store is not
+    /// written.
+    ///
+    /// # Errors
+    /// The store could not write the entry. The cache has emitted a warning.
+    pub fn put(&self, key: &Digest, members: &EntryBuilder<'_>) -> Result<Option<PutOutcome>, StoreError> {
+        self.0.put(key, members, &Miss::Replaced(String::new()))
     }
 
     /// Returns an entry that the caller uses, or a ticket to build it.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use opkeep_digest::Digest;
 use opkeep_store::{
@@ -13,6 +13,7 @@ use opkeep_store::{
 
 use crate::kept_lock::KeptLocks;
 use crate::miss::Miss;
+use crate::outage::Outage;
 use crate::query::{Accept, Query};
 use crate::remote::{Limits, RemoteClient, RemoteKey};
 use crate::warning::{WarningKind, Warnings};
@@ -25,9 +26,8 @@ pub(crate) struct Shared {
     pub(crate) warnings: Warnings,
     /// The locks of keys that other hosts have leased.
     pub(crate) kept_locks: KeptLocks,
-    /// Whether a write to the store failed for a reason that holds for all writes. The store is still read, and not written
-    /// any more, so that there is one warning only.
-    pub(crate) refuses_writes: AtomicBool,
+    /// Whether the store refuses writes. It is still read.
+    pub(crate) outage: Outage,
 }
 
 impl fmt::Debug for Shared {
@@ -63,7 +63,7 @@ impl Target {
     /// Returns the local store, if entries are written there.
     pub(crate) fn written_store(&self) -> Option<&TargetStore> {
         let store = self.store.as_ref().filter(|store| store.is_writable());
-        store.filter(|_| !self.shared.refuses_writes.load(Ordering::Relaxed))
+        store.filter(|_| !self.shared.outage.is_paused(Instant::now()))
     }
 
     /// Looks up an entry in the local store for the first time. Counts a hit that the caller uses, and a miss if the query is
@@ -162,18 +162,21 @@ impl Target {
     ) -> Result<Option<PutOutcome>, StoreError> {
         let Some(store) = self.written_store() else { return Ok(None) };
         let put = store.put_replacing(key, members, missing.overwrite());
-        if let Err(error) = &put {
-            match error.stops_every_write() {
-                true => self.stop_writing(error),
-                false => self.warn(WarningKind::Keeping, format_args!("a kernel is not kept: {error}")),
+        match &put {
+            Ok(PutOutcome::Published) if self.shared.outage.succeeded(Instant::now()) => {
+                let dir = store.dir().display();
+                self.warn(WarningKind::Keeping, format_args!("kernels are kept again, in `{dir}`"));
             }
+            Ok(_) => {}
+            Err(error) if error.stops_every_write() => self.pause_writing(error),
+            Err(error) => self.warn(WarningKind::Keeping, format_args!("a kernel is not kept: {error}")),
         }
         put.map(Some)
     }
 
-    /// Stops writing to the local store, and warns of that once.
-    pub(crate) fn stop_writing(&self, error: &StoreError) {
-        if !self.shared.refuses_writes.swap(true, Ordering::Relaxed) {
+    /// Pauses writing to the local store, and warns of that once in an outage.
+    pub(crate) fn pause_writing(&self, error: &StoreError) {
+        if self.shared.outage.failed(Instant::now()) {
             self.warn(WarningKind::Keeping, format_args!("kernels are built and not kept: {error}"));
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use opkeep_cache::{Accept, Claim, Digest, Lookup, Query, Source, TargetCache, Wait};
 use opkeep_kernel_entry::GroupKey;
-use opkeep_store::{Entry, Overwrite};
+use opkeep_store::Entry;
 use opkeep_validator::Validator;
 
 use crate::accept::accept;
@@ -109,10 +109,11 @@ impl TargetFiles {
         group.validate(&self.name)?;
         let record = group.record(self.group_key(key), None);
         let encoded = group.encode(&record);
-        let Some(store) = target.written_store() else { return Ok(false) };
-        store.count_compile(record.compile_time.unwrap_or(Duration::ZERO));
-        let put = store.put_replacing(encoded.key(), &encoded.builder(), Overwrite::Always);
-        put.map(|_| true).map_err(|error| EmbedError::Publish(error.into()))
+        if let Some(store) = target.written_store() {
+            store.count_compile(record.compile_time.unwrap_or(Duration::ZERO));
+        }
+        let put = target.put(encoded.key(), &encoded.builder());
+        put.map(|put| put.is_some()).map_err(|error| EmbedError::Publish(error.into()))
     }
 
     /// Writes the counts of hits and misses to the store. Best effort.

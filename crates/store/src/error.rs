@@ -17,6 +17,7 @@ impl StoreError {
                     | ErrorKind::ReadOnlyFilesystem
                     | ErrorKind::PermissionDenied
                     | ErrorKind::NotFound
+                    | ErrorKind::StaleNetworkFileHandle
             ),
             Self::ReadOnly { .. } | Self::NoStore { .. } => true,
             Self::NotADirectory { .. }
@@ -27,6 +28,11 @@ impl StoreError {
             | Self::InKernelCache { .. }
             | Self::TooLarge { .. } => false,
         }
+    }
+
+    /// Whether the cause is a missing file or directory.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     }
 
     /// Whether the cause is a symbolic link.

@@ -15,7 +15,7 @@ const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 
 /// The users whose directories and files may be used.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerPolicy {
     owners: Vec<u32>,
     group: Option<u32>,

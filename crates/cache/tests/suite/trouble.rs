@@ -5,6 +5,7 @@
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use opkeep_cache::{
     Cache, CacheConfig, CacheError, Claim, Miss, Query, RemoteConfig, RemoteKey, Source, TargetCache, Ticket,
@@ -128,9 +129,88 @@ fn a_full_disk_is_one_warning_and_is_still_read() {
     assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
     let [(WarningKind::Keeping, text)] = &host.warnings()[..] else { panic!() };
     assert!(text.starts_with("kernels are built and not kept: "), "{text}");
-    // The next process tries again.
+    // Another process tries.
     disk.refuses.store(false, Ordering::SeqCst);
     publish(build(claim(&host.cache(), "a")), 4);
+}
+
+/// A process may run for weeks. Writes that are tried again warn of nothing, until one succeeds.
+#[test]
+fn a_disk_that_was_full_is_written_again() {
+    let host = Host::new();
+    for op in [FsOp::Write, FsOp::OpenLock] {
+        let disk = Refusing::new(op, Errno::NOSPC);
+        let mut config = host.config();
+        config.store = Some(StoreConfig::new(host.dir.path()).with_watcher(disk.clone()));
+        config.write_pause = Duration::ZERO;
+        let cache = open(config);
+        let held = build(claim(&cache, "held"));
+        for round in 0..2 {
+            disk.refuses.store(true, Ordering::SeqCst);
+            for name in ["a", "b"] {
+                let object = text(1);
+                match claim(&cache, name) {
+                    Claim::Build(ticket) => assert!(ticket.publish(&builder(&object)).is_err()),
+                    other => drop(unshared(other)),
+                }
+            }
+            let [(WarningKind::Keeping, text)] = &host.warnings()[..] else { panic!("{op:?} {round}") };
+            assert!(text.starts_with("kernels are built and not kept: "), "{text}");
+            disk.refuses.store(false, Ordering::SeqCst);
+            let name = format!("{op:?} {round}");
+            publish(build(claim(&cache, &name)), 2);
+            assert_eq!(hit(claim(&cache, &name)), (2, Source::Local));
+            let [(WarningKind::Keeping, text)] = &host.warnings()[..] else { panic!("{op:?} {round}") };
+            assert!(text.starts_with("kernels are kept again, in `"), "{text}");
+        }
+        // The ticket's lock was held all the time.
+        drop(pending(claim(&host.cache(), "held")));
+        assert_eq!(publish(held, 3).local, Some(PutOutcome::Published));
+        fs::remove_dir_all(host.target_dir()).unwrap();
+    }
+}
+
+/// Also while a ticket is held, and its waiter waits.
+#[test]
+fn a_removed_store_is_created_again() {
+    let host = Host::new();
+    let cache = host.cache();
+    let (held, waiter) = (build(claim(&cache, "held")), pending(claim(&cache, "held")));
+    for removed in [host.target_dir(), host.dir.path().join("v1"), host.dir.path().to_owned()] {
+        publish(build(claim(&cache, "relu")), 1);
+        fs::remove_dir_all(removed).unwrap();
+        publish(build(claim(&cache, "relu")), 2);
+        assert_eq!(hit(claim(&host.cache(), "relu")), (2, Source::Local));
+        fs::remove_dir_all(host.target_dir()).unwrap();
+    }
+    assert_eq!(publish(held, 3).local, Some(PutOutcome::Published));
+    assert_eq!(hit(settle(&cache, Claim::Pending(waiter))), (3, Source::Waited));
+    assert!(host.warnings().is_empty());
+}
+
+/// A store that cannot be created again is used when it is there again.
+#[test]
+fn a_store_that_is_away_is_used_when_it_is_back() {
+    let host = Host::new();
+    let (root, away) = (host.dir.path().join("store"), host.dir.path().join("away"));
+    let disk = Refusing::new(FsOp::CreateDir, Errno::ROFS);
+    let mut config = host.config();
+    config.store = Some(StoreConfig::new(&root).with_watcher(disk.clone()));
+    config.write_pause = Duration::ZERO;
+    let cache = open(config);
+    publish(build(claim(&cache, "relu")), 1);
+    fs::rename(&root, &away).unwrap();
+    disk.refuses.store(true, Ordering::SeqCst);
+    for name in ["relu", "tanh"] {
+        drop(unshared(claim(&cache, name)));
+    }
+    let [(_, text)] = &host.warnings()[..] else { panic!("one warning") };
+    assert!(text.starts_with("kernels are built and not kept: "), "{text}");
+    fs::rename(&away, &root).unwrap();
+    assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
+    publish(build(claim(&cache, "tanh")), 2);
+    let [(_, text)] = &host.warnings()[..] else { panic!("one message") };
+    assert!(text.starts_with("kernels are kept again, in `"), "{text}");
 }
 
 #[test]

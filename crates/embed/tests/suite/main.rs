@@ -7,6 +7,8 @@ mod directory;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
+mod outage;
+#[cfg(test)]
 mod refused;
 #[cfg(test)]
 mod tickets;

@@ -168,6 +168,26 @@ impl Store {
         Ok(store)
     }
 
+    /// Opens the store again after other processes removed it or a part of it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), or the root is not shared as it was: open directories and files have the modes for that.
+    pub(crate) fn open_again(&self) -> Result<Self, StoreError> {
+        let StoreConfig { root, trusted_owners, .. } = &self.config;
+        let is_as_before = match self.directory(root, false)? {
+            Some(dir) => {
+                let stat = dir.stat().map_err(|source| directories::trouble("look at", root, source))?;
+                OwnerPolicy::below(root, &stat, trusted_owners)? == self.trust
+            }
+            // The owner of a shared root chooses its group.
+            None => !self.trust.is_shared(),
+        };
+        match is_as_before {
+            true => Self::open(self.config.clone()),
+            false => Err(StoreError::NoStore { path: root.clone() }),
+        }
+    }
+
     /// Whether the store exists. A root without a version directory is not a store.
     ///
     /// # Errors

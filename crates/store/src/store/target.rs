@@ -231,9 +231,7 @@ impl TargetStore {
         }
         let trouble = |source| StoreError::Io { action: "write", path: self.path(key), source };
         // The write uses the directory that was checked, even if its path names another one by then.
-        let dir = self.shard_dir(key.as_bytes()[0]);
-        let shard = self.store.directory(&dir, true)?;
-        let shard = shard.ok_or_else(|| trouble(io::ErrorKind::NotFound.into()))?;
+        let shard = self.dir_to_write(&self.shard_dir(key.as_bytes()[0]))?;
         let (fs, name) = (self.store.fs(), entry_name(key));
         let before = is_there.then(|| shard.look(&name).ok()).flatten();
         let file = entry.encode(key).ok_or_else(|| entry.too_large())?;
@@ -444,13 +442,31 @@ impl TargetStore {
         Ok(self.own_dir("locks")?.path().join(key.to_string()))
     }
 
-    /// Opens a directory of this target to write to it. A deleted directory is created again, since a long build may
-    /// outlive it; a directory that became a link is an error.
+    /// Opens a directory of this target to write to it.
     pub(crate) fn own_dir(&self, name: &str) -> Result<Dir, StoreError> {
-        let path = self.dir.join(name);
-        let missing =
-            || StoreError::Io { action: "open", path: path.clone(), source: io::ErrorKind::NotFound.into() };
-        self.store.directory(&path, true)?.ok_or_else(missing)
+        self.dir_to_write(&self.dir.join(name))
+    }
+
+    /// Opens a directory to write to it. A removed one is created again, and so is the whole store, since a process may
+    /// outlive both; a directory that became a link is an error.
+    fn dir_to_write(&self, path: &Path) -> Result<Dir, StoreError> {
+        let mut opened = self.store.directory(path, true);
+        if opened.as_ref().is_err_and(StoreError::is_missing) && self.create_again().is_ok() {
+            opened = self.store.directory(path, true);
+        }
+        let missing = || StoreError::Io {
+            action: "open",
+            path: path.to_owned(),
+            source: io::ErrorKind::NotFound.into(),
+        };
+        opened?.ok_or_else(missing)
+    }
+
+    fn create_again(&self) -> Result<(), StoreError> {
+        Self::open(&self.store.open_again()?, self.dir.clone())?;
+        // Other processes may have created the directories.
+        self.shards.iter().for_each(|shard| shard.store(UNKNOWN, Ordering::Relaxed));
+        Ok(())
     }
 
     pub(crate) fn must_be_writable(&self) -> Result<(), StoreError> {

@@ -6,8 +6,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "these tests forge files")]
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::common::{Created, TARGET, fresh, hit, key, lock, miss, names, open, s
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
-    Corruption, GcOptions, LockOutcome, Lookup, MAX_ENTRY_BYTES, Miss, Overwrite, Store, StoreConfig,
+    Access, Corruption, GcOptions, LockOutcome, Lookup, MAX_ENTRY_BYTES, Miss, Overwrite, Store, StoreConfig,
     StoreError, TargetStore, WaitOptions,
 };
 use opkeep_testkit::DirSnapshot;
@@ -424,6 +424,29 @@ fn deleted_directories_are_created_again() {
         assert!(store.quarantine(&key, &judged, &held).unwrap());
     }
     assert!(matches!(within(&store, &key("tmp"), Duration::ZERO), LockOutcome::Acquired(_)));
+}
+
+/// Neither by a process that creates no store, nor below a root that is shared with other users than the first one was.
+#[test]
+fn a_removed_store_is_created_again() {
+    let (dir, store) = fresh();
+    let (key, made) = (key("relu"), Created::new("relu", 1));
+    let existing = StoreConfig::new(dir.path()).with_access(Access::Existing);
+    let existing = Store::open(existing).unwrap().target(TARGET).unwrap();
+    fs::remove_dir_all(dir.path()).unwrap();
+    existing.put(&key, &made.entry()).unwrap_err();
+    assert!(!dir.path().exists());
+    let held = lock(&store, &key);
+    store.put(&key, &made.entry()).unwrap();
+    made.assert_is(&hit(&existing, &key));
+    assert!(matches!(within(&existing, &key, Duration::ZERO), LockOutcome::TimedOut));
+    drop(held);
+    assert!(opkeep_store::is_store(dir.path()));
+    fs::remove_dir_all(dir.path()).unwrap();
+    fs::create_dir(dir.path()).unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o2770)).unwrap();
+    store.put(&key, &made.entry()).unwrap_err();
+    assert_eq!(names(dir.path()), [""; 0]);
 }
 
 /// Byte for byte, whatever is done to this version; also if the future one looks like this one.
