@@ -27,8 +27,7 @@ class HitTest(TritonTest):
         self.assertEqual(again.asm["cubin"], first.asm["cubin"])
         self.assertEqual(again.asm.keys(), first.asm.keys())
         self.assertEqual(self.files(first), files)
-        # Triton 3.2 needs a linker of ROCm, which is not in its wheel.
-        others = [("cuda", 80, 32)] + ([] if self.kernels.IS_OLD else [self.kernels.HIP])
+        others = [("cuda", 80, 32)] + ([self.kernels.HIP] if self.kernels.HAS_HIP_LINKER else [])
         for target in others:
             self.kernels.compile(target=target)
             self.assert_compiled(1)
@@ -155,8 +154,8 @@ class HitTest(TritonTest):
         self.assertIsNone(CacheManager(manager.key).get_group("add.json"))
 
     def test_an_overridden_architecture_is_that_of_the_rules(self) -> None:
-        if self.kernels.IS_OLD:
-            self.skipTest("Triton 3.2 needs a linker of ROCm")
+        if not self.kernels.HAS_HIP_LINKER:
+            self.skipTest("this Triton needs a linker of ROCm")
         with mock.patch.dict(os.environ, {"TRITON_OVERRIDE_ARCH": "gfx90a"}):
             self.kernels.compile(target=self.kernels.HIP)
             self.kernels.compile(target=self.kernels.HIP)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 
 import triton
 import triton.language as tl
@@ -14,11 +15,24 @@ try:
 except ImportError:  # Before Triton 3.4.
     from triton.compiler.compiler import triton_key
 
-__all__ = ["CUDA", "GPUTarget", "HIP", "IS_OLD", "add", "compile", "compiles", "triton_key"]
+__all__ = ["CUDA", "GPUTarget", "HIP", "HAS_HIP_LINKER", "add", "compile", "compiles", "triton_key"]
 
 CUDA = ("cuda", 90, 32)
 HIP = ("hip", "gfx942", 64)
-IS_OLD = triton.__version__.startswith("3.2.")
+
+
+def _has_hip_linker() -> bool:
+    from triton.backends.amd.compiler import HIPBackend
+
+    try:
+        getattr(HIPBackend, "path_to_rocm_lld", lambda: None)()
+    except Exception:  # Some releases need a linker of ROCm, which is not in their wheels.
+        return False
+    return True
+
+
+HAS_HIP_LINKER = _has_hip_linker()
+"""Whether kernels for AMD's devices can be compiled here."""
 
 
 @triton.jit
@@ -31,11 +45,10 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 def compile(block: int = 1024, target: tuple[str, object, int] = CUDA) -> CompiledKernel:
     """Compile the kernel. A block that is not a power of two fails."""
     signature = {"x": "*fp32", "y": "*fp32", "out": "*fp32", "n": "i32"}
-    constants = {"BLOCK": block}
-    if IS_OLD:
-        source = ASTSource(fn=add, signature=signature, constants=constants)
+    if "constexprs" in inspect.signature(ASTSource).parameters:
+        source = ASTSource(fn=add, signature={**signature, "BLOCK": "constexpr"}, constexprs={"BLOCK": block})
     else:
-        source = ASTSource(fn=add, signature={**signature, "BLOCK": "constexpr"}, constexprs=constants)
+        source = ASTSource(fn=add, signature=signature, constants={"BLOCK": block})
     return triton.compile(source, target=GPUTarget(*target))
 
 

@@ -5,12 +5,15 @@ It reads lines of Python, runs each, and prints the result of an expression. `ke
 
 from __future__ import annotations
 
+import inspect
+import signal
 import sys
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 import triton_kernels as kernels
 
-kept: list[BaseException] = []
+kept: list[object] = []
 
 
 def fail(block: int = 3, keep: bool = True) -> str:
@@ -33,7 +36,28 @@ def timed(block: int) -> tuple[float, int]:
     return time.monotonic() - begin, kernels.compiles.count - count
 
 
+def asynchronous(*blocks: int) -> int:
+    """Compile in Triton's asynchronous mode, keep the futures, and return the number of compiles."""
+    from triton.runtime._async_compile import AsyncCompileMode
+
+    count = kernels.compiles.count
+    with ThreadPoolExecutor(2) as pool:
+        mode = AsyncCompileMode(pool)
+        # What is called with the results. A later release has one function more.
+        others = [lambda _: None] * (len(inspect.signature(mode.submit).parameters) - 2)
+        try:
+            with mode:
+                for block in blocks:
+                    future = mode.submit(block, lambda block=block: kernels.compile(block), *others)
+                    kept.append(future.future)
+        except Exception as error:
+            kept.append(error)
+    return kernels.compiles.count - count
+
+
 def main() -> None:
+    # The parent may have been started in the background, where a shell ignores it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     kernels.triton_key()
     print("ready", flush=True)
     names = globals()

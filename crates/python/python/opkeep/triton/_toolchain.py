@@ -6,11 +6,14 @@ one version, or an upgrade of which the key knows nothing, would share kernels.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import platform
 import shutil
 import sys
 import sysconfig
+from collections.abc import Callable
 from typing import Any
 
 from .. import _native
@@ -67,13 +70,21 @@ def _toolchain(parts: Parts) -> _native.Toolchain:
 
 def _nvidia(compile: Compile, parts: Parts) -> None:
     module = _module(compile, "triton.backends.nvidia.compiler")
-    if hasattr(module, "get_ptxas"):
+    if not hasattr(module, "get_ptxas"):
+        tool = module._path_to_binary("ptxas")
+    elif _has_parameters(module.get_ptxas):
         tool = module.get_ptxas(compile.target.arch)
     else:
-        tool = module._path_to_binary("ptxas")
+        tool = module.get_ptxas()
     # A tuple before Triton 3.4.
     path, version = (tool.path, tool.version) if hasattr(tool, "path") else tool
     _add_file(parts, "ptxas", path, version)
+
+
+@functools.lru_cache(maxsize=None)
+def _has_parameters(function: Callable[..., Any]) -> bool:
+    """Whether a function has parameters. In some releases, one `ptxas` is for all architectures."""
+    return bool(inspect.signature(function).parameters)
 
 
 def _amd(compile: Compile, parts: Parts) -> None:
