@@ -135,8 +135,8 @@ impl Protocol<'_> {
                 return Claim::Pending(pending);
             }
             thread::sleep(pause);
-            if let Some(on_poll) = self.query.on_poll {
-                on_poll();
+            if self.query.on_poll.is_some_and(|on_poll| !on_poll()) {
+                return Claim::Pending(pending);
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
             let began = Some(pending.began());

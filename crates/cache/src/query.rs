@@ -44,9 +44,10 @@ pub struct Query<'a> {
     pub cancel: Option<&'a CancelToken>,
     /// The reaction to a key that another caller holds.
     pub wait: Wait<'a>,
-    /// A function that is called every 1 to 20 ms while the caller waits. It may cancel the token, as an interpreter does whose
-    /// signal handlers run only between calls.
-    pub on_poll: Option<&'a (dyn Fn() + Sync)>,
+    /// A function that is called every 1 to 20 ms while the caller waits. It returns whether the wait goes on; if not, the
+    /// claim is [`Claim::Pending`](crate::Claim::Pending). It may cancel the token, as an interpreter does whose signal handlers
+    /// run only between calls.
+    pub on_poll: Option<&'a (dyn Fn() -> bool + Sync)>,
 }
 
 impl<'a> Query<'a> {

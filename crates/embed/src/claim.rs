@@ -34,6 +34,9 @@ pub enum UnsharedReason {
     NoWait,
     /// The calling thread holds the ticket of another key, and must not wait: the other caller may wait for that key.
     HoldsTicket,
+    /// During the wait, this process held the ticket of another key for [`Options::wait_with_ticket`](crate::Options), and
+    /// the other caller may wait for that key.
+    ProcessHoldsTicket,
 }
 
 impl fmt::Display for UnsharedReason {
@@ -48,6 +51,9 @@ impl fmt::Display for UnsharedReason {
             Self::Cache(_) => "the key cannot be shared",
             Self::NoWait => "another caller makes the files, and this one does not wait",
             Self::HoldsTicket => "another caller makes the files, and this thread holds another ticket",
+            Self::ProcessHoldsTicket => {
+                "another caller makes the files, and this process holds another ticket for too long"
+            }
         })
     }
 }

@@ -1,41 +1,32 @@
 //! The state of a ticket, shared with the thread that renews it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use opkeep_cache::Ticket;
-use opkeep_fs::ProcessId;
+use opkeep_digest::Digest;
 use opkeep_kernel_entry::GroupKey;
 
 use crate::error::EmbedError;
-use crate::holders::Holder;
+use crate::holders::{HeldKey, Holders};
 
 /// A ticket, shared with the thread that renews it.
 pub(crate) struct Held {
     pub(crate) key: GroupKey,
-    pub(crate) began: Instant,
     hold_limit: Duration,
-    /// The process that got the ticket.
-    process: ProcessId,
-    /// The thread that got the ticket.
-    holder: Holder,
+    /// The tickets of the process that got this one.
+    holders: &'static Holders,
+    /// Its entry in that list.
+    pub(crate) listed: HeldKey,
     /// `None` when the ticket has ended.
     ticket: Mutex<Option<Ticket>>,
 }
 
 impl Held {
     /// The state of a ticket that the calling thread got.
-    pub(crate) fn new(key: GroupKey, ticket: Ticket, hold_limit: Duration) -> Self {
-        let holder = Holder::current();
-        holder.add();
-        Self {
-            key,
-            began: Instant::now(),
-            hold_limit,
-            process: ProcessId::current(),
-            holder,
-            ticket: Mutex::new(Some(ticket)),
-        }
+    pub(crate) fn new(key: GroupKey, digest: Digest, ticket: Ticket, hold_limit: Duration) -> Self {
+        let holders = Holders::current();
+        Self { key, hold_limit, holders, listed: holders.add(digest), ticket: Mutex::new(Some(ticket)) }
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -44,7 +35,7 @@ impl Held {
 
     /// Gives the waiters a heartbeat. Returns whether the ticket is to be renewed again.
     pub(crate) fn renew(&self) -> bool {
-        if self.began.elapsed() >= self.hold_limit {
+        if self.listed.began.elapsed() >= self.hold_limit {
             return false;
         }
         let ticket = self.locked();
@@ -63,9 +54,10 @@ impl Held {
 
     /// In a forked child, the lock of the ticket's state may be held for ever by a thread that does not exist there.
     fn check_process(&self) -> Result<(), EmbedError> {
-        match self.process.is_current() {
+        let process = self.holders.process;
+        match process.is_current() {
             true => Ok(()),
-            false => Err(EmbedError::Forked { owner: self.process.number() }),
+            false => Err(EmbedError::Forked { owner: process.number() }),
         }
     }
 
@@ -73,7 +65,7 @@ impl Held {
     pub(crate) fn take(&self) -> Result<Ticket, EmbedError> {
         self.check_process()?;
         let ticket = self.locked().take().ok_or(EmbedError::TicketEnded)?;
-        self.holder.remove();
+        self.holders.remove(&self.listed);
         Ok(ticket)
     }
 

@@ -1,49 +1,68 @@
-//! The number of tickets that each thread holds, in all caches of the process.
+//! The tickets that this process holds, in all of its caches.
 
-use std::cell::RefCell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Instant;
 
+use opkeep_digest::Digest;
 use opkeep_fs::ProcessId;
 
-thread_local! {
-    static OWN: RefCell<Option<Holder>> = const { RefCell::new(None) };
+/// The tickets of one process. A forked child has its own: those of its parent are not the child's.
+pub(crate) struct Holders {
+    pub(crate) process: ProcessId,
+    tickets: Mutex<Vec<HeldKey>>,
+    in_child: OnceLock<Box<Self>>,
 }
 
-/// A thread that may hold tickets. Any thread may end them.
-#[derive(Clone)]
-pub(crate) struct Holder {
-    tickets: Arc<AtomicUsize>,
-    /// The tickets of its parent are not held by a forked child.
-    process: ProcessId,
+/// The key of a ticket, and the thread that got it. Any thread may end it.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct HeldKey {
+    thread: ThreadId,
+    key: Digest,
+    pub(crate) began: Instant,
 }
 
-impl Holder {
-    /// The calling thread.
-    pub(crate) fn current() -> Self {
-        let known = |own: &RefCell<Option<Self>>| {
-            let mut own = own.borrow_mut();
-            let known = own.take().filter(|known| known.process.is_current());
-            own.insert(known.unwrap_or_else(Self::new)).clone()
-        };
-        // A thread that is ending requests nothing any more.
-        OWN.try_with(known).unwrap_or_else(|_| Self::new())
+impl Holders {
+    /// The tickets of this process.
+    pub(crate) fn current() -> &'static Self {
+        static FIRST: LazyLock<Holders> = LazyLock::new(Holders::new);
+        let mut current: &'static Self = &FIRST;
+        while !current.process.is_current() {
+            current = current.in_child.get_or_init(|| Box::new(Self::new()));
+        }
+        current
     }
 
     fn new() -> Self {
-        Self { tickets: Arc::default(), process: ProcessId::current() }
+        Self { process: ProcessId::current(), tickets: Mutex::default(), in_child: OnceLock::new() }
     }
 
-    /// Whether the thread got a ticket that has not ended.
-    pub(crate) fn holds_ticket(&self) -> bool {
-        self.tickets.load(Ordering::Relaxed) > 0
+    /// Adds a ticket of the calling thread.
+    pub(crate) fn add(&self, key: Digest) -> HeldKey {
+        let held = HeldKey { thread: thread::current().id(), key, began: Instant::now() };
+        self.tickets().push(held);
+        held
     }
 
-    pub(crate) fn add(&self) {
-        self.tickets.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn remove(&self, held: &HeldKey) {
+        let mut tickets = self.tickets();
+        if let Some(place) = tickets.iter().position(|ticket| ticket == held) {
+            tickets.swap_remove(place);
+        }
     }
 
-    pub(crate) fn remove(&self) {
-        self.tickets.fetch_sub(1, Ordering::Relaxed);
+    /// Whether the calling thread got a ticket that has not ended.
+    pub(crate) fn has_own(&self) -> bool {
+        let thread = thread::current().id();
+        self.tickets().iter().any(|ticket| ticket.thread == thread)
+    }
+
+    /// The time since which the process has held a ticket of another key than `key`.
+    pub(crate) fn oldest_of_others(&self, key: &Digest) -> Option<Instant> {
+        self.tickets().iter().filter(|ticket| ticket.key != *key).map(|ticket| ticket.began).min()
+    }
+
+    fn tickets(&self) -> MutexGuard<'_, Vec<HeldKey>> {
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

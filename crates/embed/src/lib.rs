@@ -20,7 +20,9 @@
 //!   [`Options::hold_limit`]. If the process is killed, a waiter takes over within 50 ms; if it is stopped, after
 //!   [`Options::stale_after`].
 //! * **No deadlock.** A thread that holds a ticket does not wait for another key: it gets an unshared ticket instead. Two
-//!   processes that need each other's kernels compile one of them twice.
+//!   processes that need each other's kernels compile one of them twice. A thread may wait for another thread of its process
+//!   that waits: so while a process holds a ticket, a wait for another key ends after [`Options::wait_with_ticket`], also with
+//!   an unshared ticket. A wait in a process that the holder of a ticket started ends after [`Options::hold_limit`] at most.
 //! * **Directories.** [`GroupDir`] makes the files of a hit lie where a framework reads them, with the bytes of the entry.
 //! * **Forks.** A forked child may use the cache of its parent: it opens the store again. A ticket belongs to the process that
 //!   got it; in a child, it is an error to publish it, and dropping it releases nothing.

@@ -8,6 +8,8 @@ use opkeep_kernel_entry::StoredExpectations;
 
 /// The time without a heartbeat after which a ticket's holder is stale. The renewal gives one each second.
 const STALE_AFTER: Duration = Duration::from_secs(30);
+/// The longest wait while the process holds another ticket.
+const WAIT_WITH_TICKET: Duration = Duration::from_secs(30);
 /// The longest time for which a ticket is renewed.
 const HOLD_LIMIT: Duration = Duration::from_secs(3600);
 
@@ -28,6 +30,9 @@ pub struct Options<'a> {
     /// The time without a heartbeat after which another caller's ticket is stale, and this caller makes the files: 30 seconds
     /// by default.
     pub stale_after: Duration,
+    /// The longest wait while another thread of this process holds the ticket of another key: 30 seconds by default. The
+    /// holder of this key may wait for that one, and that thread for this one. So after that, this caller makes the files, too.
+    pub wait_with_ticket: Duration,
     /// The longest time for which the ticket is renewed: one hour by default. After that the other callers make the files.
     pub hold_limit: Duration,
     /// The rules for the kernel among the files, if there are any. An entry that was validated by other rules is validated
@@ -44,6 +49,7 @@ impl Default for Options<'_> {
             on_wait: None,
             on_poll: None,
             stale_after: STALE_AFTER,
+            wait_with_ticket: WAIT_WITH_TICKET,
             hold_limit: HOLD_LIMIT,
             expectations: None,
         }
@@ -101,6 +107,7 @@ impl fmt::Debug for Options<'_> {
             .field("wait", &self.wait)
             .field("deadline", &self.deadline)
             .field("stale_after", &self.stale_after)
+            .field("wait_with_ticket", &self.wait_with_ticket)
             .field("hold_limit", &self.hold_limit)
             .finish_non_exhaustive()
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use opkeep_cache::{Accept, Claim, Digest, Lookup, Query, Source, TargetCache, Wait};
 use opkeep_kernel_entry::GroupKey;
@@ -13,7 +13,7 @@ use crate::accept::accept;
 use crate::claim::{GroupClaim, UnsharedReason};
 use crate::error::EmbedError;
 use crate::group::FileGroup;
-use crate::holders::Holder;
+use crate::holders::Holders;
 use crate::key::FileKey;
 use crate::new_group::{NewGroup, check_target};
 use crate::options::Options;
@@ -68,20 +68,28 @@ impl TargetFiles {
         let rules = options.expectations;
         rules.map_or(Ok(()), |rules| check_target(rules.expectations(), &self.name))?;
         let judge = |entry: &Entry| accept(entry, &self.name, rules, &validator);
-        let holds_ticket = Holder::current().holds_ticket();
+        let (digest, holders, began) = (group_key.digest(), Holders::current(), Instant::now());
+        let holds_ticket = holders.has_own();
+        let goes_on = || {
+            options.on_poll.iter().for_each(|on_poll| on_poll());
+            // A thread that waits for this one may hold that ticket, whenever it got it.
+            let held = holders.oldest_of_others(&digest).map(|held| held.max(began).elapsed());
+            held.is_none_or(|held| held < options.wait_with_ticket)
+        };
         let mut query = Query::new(&judge);
         query.deadline = options.deadline;
         query.cancel = options.cancel;
-        query.on_poll = options.on_poll;
+        query.on_poll = Some(&goes_on);
         query.stale_after = options.stale_after;
         query.hold_limit = Some(options.hold_limit);
         query.wait = match options.wait && !holds_ticket {
             true => Wait::ForHolder { on_wait: options.on_wait },
             false => Wait::Never,
         };
-        let claim = target.get_or_begin(&group_key.digest(), &query)?;
-        let ticket =
-            |ticket, is_shared| GroupTicket::new(&state, group_key, ticket, options.hold_limit, is_shared);
+        let claim = target.get_or_begin(&digest, &query)?;
+        let ticket = |ticket, is_shared| {
+            GroupTicket::new(&state, group_key, digest, ticket, options.hold_limit, is_shared)
+        };
         Ok(match claim {
             Claim::Hit(hit) => GroupClaim::Hit(FileGroup::new(hit.entry, hit.source == Source::Waited)),
             Claim::Build(begun) => GroupClaim::Begin(ticket(begun, true)),
@@ -89,7 +97,11 @@ impl TargetFiles {
                 GroupClaim::Unshared(ticket(begun, false), UnsharedReason::Cache(reason))
             }
             Claim::Pending(pending) => {
-                let reason = if holds_ticket { UnsharedReason::HoldsTicket } else { UnsharedReason::NoWait };
+                let reason = match (holds_ticket, options.wait) {
+                    (true, _) => UnsharedReason::HoldsTicket,
+                    (false, true) => UnsharedReason::ProcessHoldsTicket,
+                    (false, false) => UnsharedReason::NoWait,
+                };
                 GroupClaim::Unshared(ticket(pending.into_unshared(), false), reason)
             }
             Claim::HolderFailed(failure) => GroupClaim::HolderFailed(failure.reason),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opkeep_cache::{Failure, Ticket};
+use opkeep_digest::Digest;
 use opkeep_kernel_entry::GroupKey;
 
 use crate::error::EmbedError;
@@ -29,11 +30,12 @@ impl GroupTicket {
     pub(crate) fn new(
         state: &Process,
         key: GroupKey,
+        digest: Digest,
         ticket: Ticket,
         hold_limit: Duration,
         is_shared: bool,
     ) -> Self {
-        let held = Arc::new(Held::new(key, ticket, hold_limit));
+        let held = Arc::new(Held::new(key, digest, ticket, hold_limit));
         if is_shared {
             state.renewal.add(&held);
         }
@@ -59,7 +61,7 @@ impl GroupTicket {
     pub fn publish(&self, group: &NewGroup<'_>) -> Result<bool, EmbedError> {
         // Checked and validated before the ticket is taken: meanwhile it is renewed.
         self.held.check()?;
-        let compile_time = self.held.began.elapsed();
+        let compile_time = self.held.listed.began.elapsed();
         group.validate(&self.held.key.target)?;
         let record = group.record(self.held.key.clone(), Some(compile_time));
         let encoded = group.encode(&record);

@@ -187,6 +187,7 @@ fn a_waiting_caller_is_polled_and_may_cancel() {
         if polls.fetch_add(1, Ordering::SeqCst) == 2 {
             cancel.cancel();
         }
+        true
     };
     let mut query = Query::new(&take);
     query.cancel = Some(&cancel);
@@ -199,6 +200,10 @@ fn a_waiting_caller_is_polled_and_may_cancel() {
     query.cancel = None;
     let _pending = pending(cache.get_or_begin(&key("relu"), &query).unwrap());
     assert_eq!(polls.load(Ordering::SeqCst), 3);
+    // A wait that does not go on.
+    query.wait = Wait::ForHolder { on_wait: None };
+    query.on_poll = Some(&|| false);
+    let _pending = pending(cache.get_or_begin(&key("relu"), &query).unwrap());
 }
 
 #[test]

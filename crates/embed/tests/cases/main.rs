@@ -13,10 +13,11 @@ fn main() {
         let arguments: Vec<String> = arguments.collect();
         return processes::other_process(&arguments);
     }
-    let tests: [(&str, fn()); 8] = [
+    let tests: [(&str, fn()); 9] = [
         ("of_eight_processes_one_makes_the_files", processes::of_eight_processes),
         ("a_waiter_takes_over_from_a_killed_process", processes::a_killed_process),
         ("a_stopped_process_is_waited_for_until_it_is_stale", processes::a_stopped_process),
+        ("two_processes_whose_threads_wait_for_each_other_end", processes::crossed_processes),
         ("a_held_ticket_is_renewed", processes::a_held_ticket),
         ("a_ticket_that_is_never_ended_is_renewed_for_a_limited_time", processes::a_forgotten_ticket),
         ("a_forked_child_cannot_end_its_parents_ticket", processes::a_forked_child),

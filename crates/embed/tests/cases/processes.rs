@@ -42,6 +42,8 @@ pub(crate) fn other_process(arguments: &[String]) {
                 other => panic!("{other:?}"),
             }
         }
+        "cross-1" => cross(&files, directory, 1, 2),
+        "cross-2" => cross(&files, directory, 2, 1),
         // The tests that fork need a process in which no other thread holds a lock.
         "fork" => fork(&files),
         "fork-own" => own_work(&files),
@@ -164,6 +166,37 @@ pub(crate) fn a_stopped_process() {
     // The files of the one that does not wait are a hit for all.
     ticket.publish(&group()).unwrap();
     assert!(open(dir.path()).get(&key()).unwrap().is_some());
+}
+
+pub(crate) fn crossed_processes() {
+    let dir = tempfile::tempdir().unwrap();
+    let processes = ["cross-1", "cross-2"].map(|role| Process::start(role, dir.path()));
+    processes.into_iter().for_each(Process::succeeds);
+}
+
+/// Holds the ticket of one key, and waits for a thread that needs the key of the other process.
+fn cross(files: &TargetFiles, directory: &Path, own: u8, other: u8) {
+    let key = |number| FileKey::new([number; 32]);
+    let GroupClaim::Begin(ticket) = files.get_or_begin(&key(own), &Options::default()).unwrap() else {
+        panic!("it is this process's")
+    };
+    fs::write(directory.join(format!("begun-{own}")), "").unwrap();
+    until("the other ticket", || directory.join(format!("begun-{other}")).exists());
+    let nested = || {
+        let mut options = Options::default().with_timeout(Duration::from_secs(30));
+        options.wait_with_ticket = Duration::from_millis(500);
+        match files.get_or_begin(&key(other), &options).unwrap() {
+            GroupClaim::Unshared(ticket, reason) => {
+                assert_eq!(reason, UnsharedReason::ProcessHoldsTicket);
+                ticket.publish(&group()).unwrap();
+            }
+            // The other process was first to give up its wait.
+            GroupClaim::Hit(_) => {}
+            claim => panic!("{claim:?}"),
+        }
+    };
+    thread::scope(|scope| scope.spawn(nested).join().unwrap());
+    assert!(ticket.publish(&group()).unwrap());
 }
 
 pub(crate) fn a_held_ticket() {

@@ -129,6 +129,50 @@ fn a_thread_that_holds_a_ticket_does_not_wait() {
     });
 }
 
+/// Its thread that holds the ticket may wait for one that waits, so the wait for another key ends.
+#[test]
+fn a_process_that_holds_a_ticket_waits_for_a_limited_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = cache(&dir);
+    let (own, other) = (FileKey::new([1; 32]), FileKey::new([2; 32]));
+    let begin = |key| ticket(files.get_or_begin(key, &Options::default()).unwrap());
+    let wait = |key, limit| {
+        let mut options = Options::default().with_timeout(Duration::from_millis(300));
+        options.wait_with_ticket = limit;
+        files.get_or_begin(key, &options).unwrap()
+    };
+    let short = Duration::from_millis(50);
+    let waited = |key, limit| thread::scope(|scope| scope.spawn(|| wait(key, limit)).join().unwrap());
+    let begun = begin(&own);
+    // No other key is held.
+    assert!(matches!(waited(&own, short), GroupClaim::TimedOut));
+    let held = thread::scope(|scope| scope.spawn(|| begin(&other)).join().unwrap());
+    let began = Instant::now();
+    let claim = waited(&other, short);
+    assert!(matches!(claim, GroupClaim::Unshared(_, UnsharedReason::ProcessHoldsTicket)), "{claim:?}");
+    assert!(began.elapsed() >= short);
+    drop(claim);
+    assert!(matches!(waited(&other, Duration::from_secs(60)), GroupClaim::TimedOut));
+    // The ticket that is held may come after the wait began.
+    begun.abandon(None).unwrap();
+    let waits = Barrier::new(2);
+    let on_wait = || {
+        waits.wait();
+    };
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let mut options = Options::default().with_timeout(Duration::from_secs(60)).with_on_wait(&on_wait);
+            options.wait_with_ticket = short;
+            files.get_or_begin(&other, &options).unwrap()
+        });
+        waits.wait();
+        let _begun = begin(&own);
+        let claim = waiter.join().unwrap();
+        assert!(matches!(claim, GroupClaim::Unshared(_, UnsharedReason::ProcessHoldsTicket)), "{claim:?}");
+    });
+    held.abandon(None).unwrap();
+}
+
 /// Its own ticket, for which it would wait until the hold limit, and those of other caches of the process.
 #[test]
 fn a_thread_that_holds_a_ticket_of_another_cache_does_not_wait() {
