@@ -7,24 +7,25 @@
 //! root. The framework opens the path again afterwards, so every user who may write to the base directory is trusted.
 
 mod error;
+mod temporary;
 mod trust;
 
+use std::cell::OnceCell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use opkeep_fs::{Dir, FileKind, Fs, TempFile, unique_name};
+use opkeep_fs::{Dir, FileKind, Fs, unique_name};
 use opkeep_store::MAX_ENTRY_BYTES;
 use rustix::io::Errno;
 
 pub use error::DirectoryError;
 use error::failed;
+use temporary::Temporary;
 use trust::Trust;
 
-/// The start of the names of temporary files. They lie in the base directory, whose files no framework reads.
-const TEMPORARY: &str = "tmp.opkeep-";
-/// The start of the names of files and directories that were in the way.
+/// The start of the names of files and directories that were in the way. They lie in the base directory then.
 const MOVED: &str = "tmp.opkeep-moved-";
 
 /// The directory in which a framework reads the files of one key.
@@ -32,6 +33,7 @@ const MOVED: &str = "tmp.opkeep-moved-";
 pub struct GroupDir {
     base: PathBuf,
     name: String,
+    fs: Fs,
 }
 
 /// A file that was read from a directory.
@@ -49,6 +51,7 @@ struct Opened {
     trust: Trust,
     base: Dir,
     dir: Dir,
+    temporary: OnceCell<Temporary>,
 }
 
 impl GroupDir {
@@ -58,7 +61,13 @@ impl GroupDir {
     /// The name could leave the base directory.
     pub fn new(base: impl Into<PathBuf>, name: &str) -> Result<Self, DirectoryError> {
         check_name(name)?;
-        Ok(Self { base: base.into(), name: name.to_owned() })
+        Ok(Self { base: base.into(), name: name.to_owned(), fs: Fs::new() })
+    }
+
+    /// This directory, changed through `fs`: a test can watch each call, and fail it.
+    #[must_use]
+    pub fn with_fs(self, fs: Fs) -> Self {
+        Self { fs, ..self }
     }
 
     /// Makes `files` lie in the directory, and returns how many had to be written: those that were missing, or whose bytes,
@@ -104,31 +113,15 @@ impl GroupDir {
     fn open(&self, create: bool) -> Result<Opened, DirectoryError> {
         let base = self.open_base(create)?;
         let trust = Trust::below(&base)?;
-        let path = self.base.join(&self.name);
-        let action = if create { "written" } else { "read" };
-        let dir = match base.below(&self.name) {
-            Ok(dir) => dir,
-            Err(error) if !create || !is_no_dir(&error) => return Err(failed(&path, action)(error)),
-            Err(_) => {
-                clear(&base, &self.name, &base, false).map_err(failed(&path, action))?;
-                match base.create_dir(&self.name, trust.dir_mode()) {
-                    // Another process may create it at the same time.
-                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                        return Err(failed(&path, action)(error));
-                    }
-                    _ => base.below(&self.name).map_err(failed(&path, action))?,
-                }
-            }
-        };
-        trust.check_dir(&dir)?;
-        Ok(Opened { trust, base, dir })
+        let dir = trust.open_dir(&base, &self.name, create.then(|| trust.dir_mode()))?;
+        Ok(Opened { trust, base, dir, temporary: OnceCell::new() })
     }
 
     fn open_base(&self, create: bool) -> Result<Dir, DirectoryError> {
-        match Dir::open(&self.base) {
+        match self.fs.open_dir(&self.base) {
             Err(error) if create && error.kind() == io::ErrorKind::NotFound => {
-                let created = Fs::default().create_dirs(&self.base, trust::DIR_MODE);
-                created.and_then(|()| Dir::open(&self.base)).map_err(failed(&self.base, "written"))
+                let created = self.fs.create_dirs(&self.base, trust::DIR_MODE);
+                created.and_then(|()| self.fs.open_dir(&self.base)).map_err(failed(&self.base, "written"))
             }
             opened => opened.map_err(failed(&self.base, "read")),
         }
@@ -176,17 +169,45 @@ impl Opened {
 
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
         let path = self.dir.path().join(name);
-        let publish = || {
-            let file = TempFile::create(&self.base, TEMPORARY, self.trust.file_mode())?;
-            file.write(bytes)?;
-            file.publish(&self.dir, name)
-        };
+        let temporary = self.temporary()?;
+        let publish = || temporary.create(bytes, self.trust.file_mode())?.publish(&self.dir, name);
         let published = publish().or_else(|error| match self.dir.look(name) {
             // A rename replaces everything but a directory.
             Ok(found) if found.is_dir() => clear(&self.dir, name, &self.base, true).and_then(|()| publish()),
             _ => Err(error),
         });
         published.map_err(failed(&path, "written"))
+    }
+
+    fn temporary(&self) -> Result<&Temporary, DirectoryError> {
+        if let Some(temporary) = self.temporary.get() {
+            return Ok(temporary);
+        }
+        let user = self.trust.user();
+        let dir = self.trust.open_dir(&self.base, &temporary::name(user), Some(temporary::MODE))?;
+        Ok(self.temporary.get_or_init(|| Temporary::new(dir, user)))
+    }
+}
+
+impl Trust {
+    /// Opens the directory `name` in `base`. With the mode `create`, a missing one is created, and what is in its way is moved.
+    fn open_dir(&self, base: &Dir, name: &str, create: Option<u32>) -> Result<Dir, DirectoryError> {
+        let failed =
+            |error| failed(&base.path().join(name), if create.is_some() { "written" } else { "read" })(error);
+        let dir = match (base.below(name), create) {
+            (Err(error), Some(mode)) if is_no_dir(&error) => {
+                clear(base, name, base, false).map_err(failed)?;
+                match base.create_dir(name, mode) {
+                    // Another process may create it at the same time.
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+                    _ => base.below(name),
+                }
+            }
+            (opened, _) => opened,
+        }
+        .map_err(failed)?;
+        self.check_dir(&dir)?;
+        Ok(dir)
     }
 }
 

@@ -54,6 +54,11 @@ impl Trust {
         self.check(path, found.uid(), Some(group), found.mode() & !shared(self, group))
     }
 
+    /// This user.
+    pub(super) fn user(&self) -> u32 {
+        self.user
+    }
+
     pub(super) fn dir_mode(&self) -> u32 {
         if self.group.is_some() { 0o2775 } else { DIR_MODE }
     }

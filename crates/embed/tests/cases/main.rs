@@ -13,7 +13,7 @@ fn main() {
         let arguments: Vec<String> = arguments.collect();
         return processes::other_process(&arguments);
     }
-    let tests: [(&str, fn()); 9] = [
+    let tests: [(&str, fn()); 10] = [
         ("of_eight_processes_one_makes_the_files", processes::of_eight_processes),
         ("a_waiter_takes_over_from_a_killed_process", processes::a_killed_process),
         ("a_stopped_process_is_waited_for_until_it_is_stale", processes::a_stopped_process),
@@ -22,6 +22,7 @@ fn main() {
         ("a_ticket_that_is_never_ended_is_renewed_for_a_limited_time", processes::a_forgotten_ticket),
         ("a_forked_child_cannot_end_its_parents_ticket", processes::a_forked_child),
         ("a_directory_stays_if_the_process_has_too_many_open_files", processes::too_many_open_files),
+        ("a_file_of_a_killed_process_is_removed", processes::killed_before_a_rename),
         ("a_forked_child_uses_its_parents_cache", processes::a_childs_own_work),
     ];
     let trials = tests.into_iter().map(|(name, body)| {

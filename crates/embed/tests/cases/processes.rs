@@ -2,16 +2,18 @@
 
 use std::fs;
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_embed::{
     EmbedError, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupDir, GroupTicket, NewGroup, Options,
     StoreConfig, TargetFiles, UnsharedReason,
 };
-use opkeep_testkit::in_forked_child;
+use opkeep_fs::FsOp;
+use opkeep_testkit::{at_each_change, in_forked_child};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 
 /// The first argument of this program when it is run as another process.
@@ -47,6 +49,7 @@ pub(crate) fn other_process(arguments: &[String]) {
         // The tests that fork need a process in which no other thread holds a lock.
         "fork" => fork(&files),
         "fork-own" => own_work(&files),
+        "killed" => place_until_killed(directory),
         "place" => place_without_descriptors(directory),
         other => panic!("{other}"),
     }
@@ -290,6 +293,37 @@ fn own_work(files: &TargetFiles) {
 pub(crate) fn too_many_open_files() {
     let dir = tempfile::tempdir().unwrap();
     Process::start("place", dir.path()).succeeds();
+}
+
+/// A process that is killed when a temporary file is complete and has not got its name.
+pub(crate) fn killed_before_a_rename() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut process = Process::start("killed", dir.path());
+    assert_eq!(process.0.wait().unwrap().signal(), Some(Signal::KILL.as_raw()));
+    let base = dir.path().join("base");
+    let temporary = base.join(format!("tmp.opkeep-user-{}", rustix::process::geteuid().as_raw()));
+    let files = || fs::read_dir(&temporary).unwrap().map(|file| file.unwrap().path()).collect::<Vec<_>>();
+    let [left] = &files()[..] else { panic!("{:?}", files()) };
+    assert_eq!(fs::read(left).unwrap(), b"data");
+    let dir = GroupDir::new(&base, "KEY").unwrap();
+    let place = |name| dir.place([(name, &b"data"[..])]).unwrap();
+    // It may be one that another process is about to rename.
+    assert_eq!(place("file"), 1);
+    assert_eq!(files(), std::slice::from_ref(left));
+    let hours = Duration::from_secs(2 * 3600);
+    fs::File::options().append(true).open(left).unwrap().set_modified(SystemTime::now() - hours).unwrap();
+    assert_eq!(place("other"), 1);
+    assert_eq!(files(), [] as [PathBuf; 0]);
+    assert_eq!(fs::read(base.join("KEY/file")).unwrap(), b"data");
+}
+
+fn place_until_killed(directory: &Path) {
+    let fs = at_each_change(|call| {
+        if call.op == FsOp::Rename {
+            kill_process(rustix::process::getpid(), Signal::KILL).unwrap();
+        }
+    });
+    GroupDir::new(directory.join("base"), "KEY").unwrap().with_fs(fs).write("file", b"data").unwrap();
 }
 
 fn place_without_descriptors(directory: &Path) {

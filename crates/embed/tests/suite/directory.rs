@@ -1,8 +1,10 @@
 //! The directory in which a framework reads the files of a key.
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use opkeep_embed::{DirectoryError, GroupDir};
 use tempfile::TempDir;
@@ -39,11 +41,25 @@ impl Base {
             assert!(fs::symlink_metadata(self.file(name)).unwrap().is_file(), "{name}");
             assert_eq!(fs::read(self.file(name)).unwrap(), bytes, "{name}");
         }
-        let names = fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        let left: Vec<_> =
-            names.filter(|name| name != "KEY" && !name.to_str().unwrap().contains("moved")).collect();
+        let mut left = names_in(&self.path());
+        left.retain(|name| *name != "KEY" && *name != temporary() && !name.contains("moved"));
+        assert!(left.is_empty(), "{left:?}");
+        let left = names_in(&self.temporary());
         assert!(left.is_empty(), "{left:?}");
     }
+
+    /// The directory of the temporary files.
+    fn temporary(&self) -> PathBuf {
+        self.path().join(temporary())
+    }
+}
+
+fn temporary() -> String {
+    format!("tmp.opkeep-user-{}", rustix::process::geteuid().as_raw())
+}
+
+fn names_in(dir: &Path) -> BTreeSet<String> {
+    fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 fn set_mode(path: &Path, mode: u32) {
@@ -191,6 +207,78 @@ fn a_directory_is_shared_with_a_group_by_its_mode() {
     assert_eq!(base.dir().place(FILES).unwrap(), 0);
     set_mode(&base.file("add.json"), 0o666);
     assert_eq!(base.dir().place(FILES).unwrap(), 1);
+}
+
+/// A file that a killed process left is removed when it is old. Other things stay, whatever their names are.
+#[test]
+fn only_old_temporary_files_are_removed() {
+    let base = Base::new();
+    base.dir().place(FILES).unwrap();
+    let file = |name: &str, age: u64| {
+        let file = File::create(base.temporary().join(name)).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+    };
+    let (old, new) = (2 * 3600, 1800);
+    file("new-1-0", old);
+    file("new-1-1", new);
+    for name in ["new-1", "new--1", "new-1-", "new-1-0.txt", "new-x-1", "own"] {
+        file(name, old);
+    }
+    let elsewhere = base.0.path().join("elsewhere");
+    fs::write(&elsewhere, b"of a user").unwrap();
+    symlink(&elsewhere, base.temporary().join("new-2-0")).unwrap();
+    fs::create_dir(base.temporary().join("new-3-0")).unwrap();
+    let set_old = |path: &Path| {
+        File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(old)).unwrap();
+    };
+    set_old(&elsewhere);
+    set_old(&base.temporary().join("new-3-0"));
+    let mut left = names_in(&base.temporary());
+    // Nothing is removed at a hit.
+    assert_eq!(base.dir().place(FILES).unwrap(), 0);
+    assert_eq!(names_in(&base.temporary()), left);
+    base.dir().write("add.ptx", b"code").unwrap();
+    assert!(left.remove("new-1-0"));
+    assert_eq!(names_in(&base.temporary()), left);
+    assert_eq!(fs::read(elsewhere).unwrap(), b"of a user");
+}
+
+#[test]
+fn a_file_of_another_user_among_the_temporary_ones_stays() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let base = Base::new();
+    base.dir().place(FILES).unwrap();
+    let file = File::create(base.temporary().join("new-1-0")).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    std::os::unix::fs::fchown(&file, Some(65534), None).unwrap();
+    base.dir().write("add.ptx", b"code").unwrap();
+    assert!(base.temporary().join("new-1-0").exists());
+    std::os::unix::fs::fchown(&file, Some(0), None).unwrap();
+    base.dir().write("add.ptx", b"code").unwrap();
+    assert!(!base.temporary().join("new-1-0").exists());
+}
+
+#[test]
+fn what_is_in_the_way_of_the_temporary_files_is_moved_or_refused() {
+    let base = Base::new();
+    fs::create_dir(base.path()).unwrap();
+    fs::write(base.temporary(), b"of a user").unwrap();
+    base.dir().place(FILES).unwrap();
+    base.check();
+    assert_eq!(fs::read(base.moved()).unwrap(), b"of a user");
+
+    let base = Base::new();
+    fs::create_dir_all(base.temporary()).unwrap();
+    set_mode(&base.temporary(), 0o777);
+    assert!(matches!(base.dir().place(FILES), Err(DirectoryError::Untrusted { .. })));
+
+    let base = Base::new();
+    fs::create_dir(base.path()).unwrap();
+    symlink(base.0.path(), base.temporary()).unwrap();
+    base.dir().place(FILES).unwrap();
+    base.check();
 }
 
 #[test]

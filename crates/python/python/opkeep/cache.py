@@ -326,8 +326,9 @@ class Ticket:
     A ticket ends when it is published, abandoned or no longer referenced, or when its process ends; then a waiter makes
     the files, or gets them. Until then a native thread renews it.
 
-    A thread that holds a ticket does not wait for other keys: it gets unshared tickets instead. So two processes that need
-    each other's files do not wait for ever.
+    A thread that holds a ticket does not wait for other keys: it gets unshared tickets instead. While a process
+    holds a ticket, its other threads wait for other keys for at most 30 seconds. So two processes that need each other's
+    files do not wait for ever.
 
     >>> import opkeep, tempfile
     >>> directory = tempfile.TemporaryDirectory()
