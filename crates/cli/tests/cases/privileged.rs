@@ -13,8 +13,8 @@ type Test = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let root = rustix::process::geteuid().is_root();
-    let mounts = root && Mounted::new(&Place::new().path("probe"), "size=64k").is_some();
-    let pseudo = root && Mounted::of("mqueue", &Place::new().path("probe")).is_some();
+    let mounts = root && Mounted::new(&Place::untouched().path("probe"), "size=64k").is_some();
+    let pseudo = root && Mounted::of("mqueue", &Place::untouched().path("probe")).is_some();
     let tests: [(&str, bool, Test); 10] = [
         ("a_store_on_a_full_disk_costs_one_warning", mounts, full_store),
         ("a_store_on_a_read_only_disk_costs_one_warning", mounts, read_only_store),
@@ -77,7 +77,7 @@ impl Drop for Mounted {
 }
 
 fn full_store() -> Result<(), Failed> {
-    let place = Place::new();
+    let place = Place::untouched();
     let disk = Mounted::new(&place.path("cache"), "size=2m").ok_or("mount")?;
     let build = || place.run(&["build", SQUARE, "--format", "json"]);
     assert_eq!(build().ended_with(0).count("compiled"), 1);
@@ -101,7 +101,7 @@ fn full_store() -> Result<(), Failed> {
 }
 
 fn read_only_store() -> Result<(), Failed> {
-    let place = Place::new();
+    let place = Place::untouched();
     let disk = Mounted::new(&place.path("cache"), "size=2m").ok_or("mount")?;
     place.run(&["build", SQUARE]).ended_with(0);
     // Clean-up programs remove empty directories; the entries can still be read.
@@ -119,7 +119,7 @@ fn read_only_store() -> Result<(), Failed> {
 }
 
 fn full_temporary() -> Result<(), Failed> {
-    let place = Place::new();
+    let place = Place::untouched();
     let disk = Mounted::new(&place.path("tmp"), "size=256k").ok_or("mount")?;
     disk.fill(0);
     let ran = place.run(&["build", SQUARE, "--no-kernel-meta"]).ended_with(1);
@@ -132,7 +132,7 @@ fn full_temporary() -> Result<(), Failed> {
 }
 
 fn full_view() -> Result<(), Failed> {
-    let place = Place::new();
+    let place = Place::untouched();
     let disk = Mounted::new(&place.path("view"), "size=64k").ok_or("mount")?;
     disk.fill(8192);
     let base = ("MS_COMPILER_CACHE_PATH", place.path("view"));
@@ -148,7 +148,7 @@ fn full_view() -> Result<(), Failed> {
 
 /// The files of the failed compile are removed, except for a log with the reason.
 fn filling_compiler() -> Result<(), Failed> {
-    let place = Place::new();
+    let place = Place::untouched();
     let _disk = Mounted::new(&place.path("tmp"), "size=4m").ok_or("mount")?;
     network(&place, 5);
     let cc = LoggingCompiler::new(&place, "[ $begun = 2 ] && { cat /dev/zero > junk; exit 1; }");
@@ -168,7 +168,7 @@ fn filling_compiler() -> Result<(), Failed> {
 }
 
 fn foreign_store() -> Result<(), Failed> {
-    let place = Place::new();
+    let place = Place::untouched();
     place.run(&["build", SQUARE]).ended_with(0);
     let give = |uid: u32| {
         let status = Command::new("chown").args(["-R", &uid.to_string()]).arg(place.path("cache")).status();
@@ -185,7 +185,7 @@ fn foreign_store() -> Result<(), Failed> {
 
 /// All users share `/tmp`: a directory of our name that another user created is not touched.
 fn foreign_temporary() -> Result<(), Failed> {
-    let place = Place::new();
+    let place = Place::untouched();
     let trap = place.path("tmp/opkeep-0");
     std::fs::create_dir(&trap).unwrap();
     let status = Command::new("chown").arg("12345").arg(&trap).status();
@@ -198,7 +198,7 @@ fn foreign_temporary() -> Result<(), Failed> {
 /// An unreadable directory counts once for all named paths; a path that was not read completely may hold
 /// kernels.
 fn closed_in_cache() -> Result<(), Failed> {
-    let place = Place::new();
+    let place = Place::untouched();
     let open = |path: &Path, mode| {
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     };
@@ -227,7 +227,7 @@ fn closed_in_cache() -> Result<(), Failed> {
 
 /// A file of a pseudo file system is neither a model nor a kernel, whatever its name.
 fn pseudo_in_tree() -> Result<(), Failed> {
-    let place = Place::new();
+    let place = Place::untouched();
     let kinds = ["mqueue", "hugetlbfs", "proc", "sysfs", "devpts"];
     let mounted: Vec<_> =
         kinds.iter().filter_map(|kind| Mounted::of(kind, &place.path(&format!("tree/{kind}")))).collect();
@@ -265,7 +265,7 @@ fn pseudo_in_tree() -> Result<(), Failed> {
 
 /// An unreadable directory is reported under each of its names, and beside readable ones.
 fn closed_in_tree() -> Result<(), Failed> {
-    let place = Place::new();
+    let place = Place::untouched();
     place.write("tree/square.info", square_of(3));
     place.write("tree/closed/four.info", square_of(4));
     std::fs::create_dir_all(place.path("tree/rank_0")).unwrap();

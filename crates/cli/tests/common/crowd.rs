@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{PROBED, Place, Ran, files, square_of};
+use super::{Place, Ran, files, probed, square_of};
 
 /// A compiler that logs the begin and the end of each compile.
 pub(crate) struct LoggingCompiler {
@@ -48,20 +48,27 @@ impl LoggingCompiler {
             format!("if {}; then\n{behavior}\n:\nfi", can_make(&chosen.join(number.to_string())))
         };
         let choices: Vec<String> = behaviors.iter().enumerate().map(choice).collect();
+        // Counting takes a program for each earlier compile.
+        let count = format!(
+            "begun=1; until mkdir '{}'.$begun 2> /dev/null; do begun=$((begun + 1)); done\n",
+            log.display()
+        );
+        let is_counted = behaviors.iter().any(|behavior| behavior.contains("$begun"));
         let body = format!(
-            "{PROBED}\
-             case \"$*\" in *kernel.c*) ;; *) exec cc \"$@\";; esac\n\
+            "case \"$*\" in *kernel.c*) ;; *) exec cc \"$@\";; esac\n\
              kernel=$(sed -n 's/.* \\([a-z_0-9]*\\)__kernel0.*/\\1/p' kernel.c)\n\
              tell() {{ echo \"$1 $kernel $PPID $(date +%s%N)\" >> '{log}'; }}\n\
-             begun=1; until mkdir '{log}'.$begun 2> /dev/null; do begun=$((begun + 1)); done\n\
+             {count}\
              tell begin\n\
              {choices}\n\
              cc \"$@\"; code=$?\n\
              tell end\n\
              exit $code",
             log = log.display(),
+            count = if is_counted { &count } else { "" },
             choices = choices.join("\n"),
         );
+        let body = format!("{}{body}", probed(&body));
         let path = place.script("cc-teller", &body).to_str().unwrap().to_owned();
         Self { path, log, chosen, behaviors: behaviors.iter().map(|&behavior| behavior.to_owned()).collect() }
     }

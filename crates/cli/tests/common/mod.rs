@@ -5,9 +5,10 @@
 
 pub(crate) mod crowd;
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -51,10 +52,20 @@ impl Ran {
     }
 }
 
-/// The behavior of a compiler during a probe: that of the system's compiler, with the programs that kernels may run.
-pub(crate) const PROBED: &str = "case \"$PWD\" in */probe-*)\n\
-     for each in sed date mkdir rmdir ln sleep yes head cat grep cut cp mv rm touch truncate dd mkfifo; do\n\
-     $each --version > /dev/null; done; exec /usr/bin/env cc \"$@\";; esac\n";
+/// The programs that a compiler's `body` may run when it compiles a kernel.
+const PROGRAMS: [&str; 18] = [
+    "sed", "date", "mkdir", "rmdir", "ln", "sleep", "yes", "head", "cat", "grep", "cut", "cp", "mv", "rm",
+    "touch", "truncate", "dd", "mkfifo",
+];
+
+/// The behavior of a compiler during a probe: that of the system's compiler, with the programs of [`PROGRAMS`] that `body`
+/// names, since kernels may run only what the probe ran.
+pub(crate) fn probed(body: &str) -> String {
+    let words: Vec<&str> = body.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let run = |program: &&str| words.contains(program).then(|| format!("{program} --version > /dev/null; "));
+    let programs: String = PROGRAMS.iter().filter_map(run).collect();
+    format!("case \"$PWD\" in */probe-*) {programs}exec /usr/bin/env cc \"$@\";; esac\n")
+}
 
 /// Runs a command to its end.
 pub(crate) fn ran(command: &mut Command) -> Ran {
@@ -66,13 +77,37 @@ pub(crate) fn ran(command: &mut Command) -> Ran {
     }
 }
 
+/// The files below the directory for temporary files that remember the system's compiler, as a first build leaves them.
+/// Finding out takes longer than most of what tests do afterwards, and has tests of its own.
+static REMEMBERED: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| {
+    let place = Place::untouched();
+    place.run(&["build", SQUARE, "--target", "cpu"]).ended_with(0);
+    let tmp = place.path("tmp");
+    let remember = |path: &PathBuf| path.ends_with("digests") || path.parent().unwrap().ends_with("answers");
+    let read = |path: PathBuf| (path.strip_prefix(&tmp).unwrap().to_owned(), std::fs::read(&path).unwrap());
+    files(&tmp).into_iter().filter(remember).map(read).collect()
+});
+
 /// A working directory with its own store, temporary directory and environment.
 pub(crate) struct Place {
     pub(crate) dir: TempDir,
 }
 
 impl Place {
+    /// A place of a user who has built with the system's compiler before, elsewhere: its probe and the digests of its files
+    /// are remembered, and nothing else.
     pub(crate) fn new() -> Self {
+        let place = Self::untouched();
+        for (path, bytes) in &*REMEMBERED {
+            let file = place.path("tmp").join(path);
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, bytes).unwrap();
+        }
+        place
+    }
+
+    /// A place without any trace of an earlier build.
+    pub(crate) fn untouched() -> Self {
         let dir = TempDir::new().unwrap();
         std::fs::create_dir(dir.path().join("tmp")).unwrap();
         Self { dir }
@@ -132,11 +167,12 @@ impl Place {
     }
 
     /// A compiler that answers queries and compiles the probe as the system's does, and compiles kernels by `body`, which
-    /// may run the programs of [`PROBED`].
+    /// may run the programs of [`PROGRAMS`].
     pub(crate) fn compiler(&self, name: &str, body: &str) -> PathBuf {
+        let probed = probed(body);
         self.script(
             name,
-            &format!("{PROBED}case \"$*\" in *kernel.c*) {body};; esac\nexec /usr/bin/env cc \"$@\""),
+            &format!("{probed}case \"$*\" in *kernel.c*) {body};; esac\nexec /usr/bin/env cc \"$@\""),
         )
     }
 

@@ -37,7 +37,7 @@ fn huge_files_are_not_read() {
 
 #[test]
 fn files_that_cannot_be_read() {
-    let place = Place::new();
+    let place = Place::untouched();
     std::fs::create_dir(place.path("folder.info")).unwrap();
     place.run(&["build", "nothing.info"]).ended_with(2).says("nothing.info").says("No such file");
     place.run(&["build", "folder.info"]).ended_with(2).says("no .onnx or .info file");

@@ -6,7 +6,7 @@ use serde_json::json;
 
 #[test]
 fn a_toolkit_is_shown_with_versions_vendors_and_chips() {
-    let place = Place::new();
+    let place = Place::untouched();
     let plan = Toolkit::new().vendor(Vendor::new("one").op("Own", "Square"));
     let installed = plan.write(&place.path("Ascend")).unwrap();
     let home = [("ASCEND_HOME_PATH", installed.root().to_str().unwrap())];
@@ -31,7 +31,7 @@ fn a_toolkit_is_shown_with_versions_vendors_and_chips() {
 
 #[test]
 fn a_half_installed_toolkit_is_a_problem_and_none_is_not() {
-    let place = Place::new();
+    let place = Place::untouched();
     let plan = Toolkit::new().without(Part::Opc).without(Part::OppVersion);
     let installed = plan.write(&place.path("Ascend")).unwrap();
     let home = [("ASCEND_TOOLKIT_HOME", installed.root().to_str().unwrap())];

@@ -31,7 +31,7 @@ fn warned(place: &Place, args: &[&str]) -> String {
 
 #[test]
 fn a_work_directory_that_others_can_write_to_is_named_with_owner_and_mode() {
-    let place = Place::new();
+    let place = Place::untouched();
     let own = own(&place);
     fs::create_dir(&own).unwrap();
     let user = geteuid().as_raw();
@@ -65,7 +65,7 @@ fn a_work_directory_that_others_can_write_to_is_named_with_owner_and_mode() {
 
 #[test]
 fn a_file_in_place_of_the_work_directory_is_named() {
-    let place = Place::new();
+    let place = Place::untouched();
     let own = own(&place);
     let elsewhere = place.path("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
@@ -80,7 +80,7 @@ fn a_file_in_place_of_the_work_directory_is_named() {
 /// If only a part of it cannot be used, that part is reported.
 #[test]
 fn the_directory_of_job_tokens_is_named() {
-    let place = Place::new();
+    let place = Place::untouched();
     let slots = own(&place).join("slots");
     fs::create_dir_all(&slots).unwrap();
     fs::set_permissions(own(&place), Permissions::from_mode(0o700)).unwrap();
