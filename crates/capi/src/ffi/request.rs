@@ -131,8 +131,9 @@ pub unsafe extern "C" fn opkeep_get(target: Target, key: *const Key, hit: *mut H
 /// within 50 ms.
 ///
 /// A thread that holds a ticket never waits for another key: it gets an unshared ticket instead, so that two callers that
-/// need each other's files do not wait for each other. While another thread of the process holds the ticket of another key, the
-/// wait ends with an unshared ticket after 30 seconds, since that thread may wait for this one. The wait is no cancellation point of `pthread_cancel`.
+/// need each other's files do not wait for each other. While another thread of the process holds the ticket of another key,
+/// the wait ends with an unshared ticket after 30 seconds, since that thread may wait for this one. The wait is no
+/// cancellation point of `pthread_cancel`.
 ///
 /// Errors: `HANDLE`, `ARGUMENT`, `RULES`, `NOT_CACHED`, `STORE`.
 ///

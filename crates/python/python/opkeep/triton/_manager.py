@@ -183,7 +183,7 @@ class CacheManager:
     def _get_or_begin(
         self, filename: str, place: _Place, is_group: bool, frame: FrameType
     ) -> list[str] | None:
-        _tickets.release_ended(self)
+        _tickets.release_ended(self, frame)
         names, self._ticket = place.store.get_or_begin(
             self.key, filename, place.toolchain, self._directory, is_group
         )

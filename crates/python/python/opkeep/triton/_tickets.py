@@ -2,7 +2,12 @@
 
 A failed compile calls nothing. If nobody keeps the exception, its frames are freed at once, and with them the manager and its
 ticket. If somebody does, the ticket would stay: so a thread looks whether the frame that began it is still on the stack of its
-thread.
+thread, or of its greenlet. A coroutine that began one and is suspended counts as ended, since nobody knows whether it goes on;
+it publishes its files without the ticket then.
+
+A frame is known by its identity and its code. While it runs, no other frame has this identity. If it has ended and the manager is
+referred to elsewhere, a later frame may have it: that one asks with a manager of its own, which ends the ticket. So a ticket is
+never released early, and never kept for longer than the next look after that.
 """
 
 from __future__ import annotations
@@ -12,9 +17,10 @@ import sys
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType, FrameType
 
     from ._manager import CacheManager
@@ -26,13 +32,26 @@ _INTERVAL = 0.2
 class _Watched(NamedTuple):
     manager: weakref.ref[CacheManager]
     thread: int
-    # Not the frame: it would keep all of its variables. While the manager lives and nobody else refers to it, neither is
-    # freed, so no other frame gets this identity.
+    # Not the frame: it would keep all of its variables.
     frame: int
     code: CodeType
+    greenlet: weakref.ref[Any] | None
+
+    def is_of(self, frame: FrameType) -> bool:
+        return id(frame) == self.frame and frame.f_code is self.code
+
+    def is_running(self) -> bool:
+        greenlet = self.greenlet() if self.greenlet is not None else None
+        # The second has a frame while it is suspended. Its frames are on no thread's stack then.
+        for frame in (sys._current_frames().get(self.thread), getattr(greenlet, "gr_frame", None)):
+            while frame is not None:
+                if self.is_of(frame):
+                    return True
+                frame = frame.f_back
+        return False
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _watched: list[_Watched] = []
 _has_thread = False
 
@@ -40,7 +59,9 @@ _has_thread = False
 def watch(manager: CacheManager, frame: FrameType) -> None:
     """Release the ticket of `manager` when `frame` of this thread has ended."""
     global _has_thread
-    entry = _Watched(weakref.ref(manager), threading.get_ident(), id(frame), frame.f_code)
+    greenlets = sys.modules.get("greenlet")
+    greenlet = weakref.ref(greenlets.getcurrent()) if greenlets is not None else None
+    entry = _Watched(weakref.ref(manager), threading.get_ident(), id(frame), frame.f_code, greenlet)
     with _lock:
         _watched.append(entry)
         if _has_thread:
@@ -54,65 +75,51 @@ def watch(manager: CacheManager, frame: FrameType) -> None:
             manager.release()
 
 
-def release_ended(manager: CacheManager) -> None:
-    """Release the tickets of this thread whose frames have ended, before `manager` begins one: a thread that holds a
-    ticket does not wait."""
+def release_ended(manager: CacheManager, frame: FrameType) -> None:
+    """Release the tickets of this thread whose frames have ended, before `manager` begins one in `frame`: a thread that holds
+    a ticket does not wait."""
     if _watched:
-        _release(_ended(threading.get_ident(), manager))
+        thread = threading.get_ident()
+        _release(lambda entry: entry.thread == thread and entry.manager() is not manager, frame)
 
 
 def _run() -> None:
     global _has_thread
     while True:
         time.sleep(_INTERVAL)
-        _release(_ended())
+        _release(lambda entry: True)
         with _lock:
             if not _watched:
                 _has_thread = False
                 return
 
 
-def _ended(thread: int | None = None, manager: CacheManager | None = None) -> list[CacheManager]:
-    """Remove from the list what need not be watched any more. Return the managers whose frames have ended."""
-    ended = []
-    with _lock:
-        kept = []
-        stacks = {}
-        for entry in _watched:
-            found = entry.manager()
-            if found is None or not found.has_ticket:
+def _release(is_looked_at: Callable[[_Watched], bool], asking: FrameType | None = None) -> None:
+    """Release tickets whose frames have ended, and remove from the list what need not be watched any more.
+
+    `asking` is a frame that asks with another manager than those of the tickets, so none of them is its own.
+    """
+    # A frame that is looked at may end meanwhile, and its variables are freed here: that may run any code, so it is not done
+    # under the lock.
+    for entry in list(_watched):
+        manager = entry.manager()
+        is_held = manager is not None and manager.has_ticket
+        if is_held:
+            if not is_looked_at(entry):
                 continue
-            if thread is not None and entry.thread != thread or found is manager:
-                kept.append(entry)
+            if entry.is_running() and (asking is None or not entry.is_of(asking)):
                 continue
-            if entry.thread not in stacks:
-                stacks[entry.thread] = _stack(entry.thread)
-            if (entry.frame, entry.code) in stacks[entry.thread]:
-                kept.append(entry)
-            else:
-                ended.append(found)
-        _watched[:] = kept
-    return ended
-
-
-def _stack(thread: int) -> set[tuple[int, CodeType]]:
-    frame = sys._current_frames().get(thread)
-    stack = set()
-    while frame is not None:
-        stack.add((id(frame), frame.f_code))
-        frame = frame.f_back
-    return stack
-
-
-def _release(managers: list[CacheManager]) -> None:
-    for manager in managers:
-        manager.release()
+        with _lock:
+            if entry in _watched:
+                _watched.remove(entry)
+        if manager is not None:
+            manager.release()
 
 
 def _reset() -> None:
     """Begin anew in a forked child: tickets and threads are its parent's."""
     global _lock, _has_thread
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _watched.clear()
     _has_thread = False
 
