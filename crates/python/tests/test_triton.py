@@ -316,7 +316,7 @@ class FileTest(TritonTest):
             self.skipTest("this Triton builds launchers in its drivers")
         calls = self.root / "calls"
         compiler = self.root / "gcc"
-        compiler.write_text(f"#!/bin/sh\necho >> {calls}\nexec gcc \"$@\"\n")
+        compiler.write_text(f"#!/bin/sh\ncase \"$*\" in *-shared*) echo >> {calls};; esac\nexec gcc \"$@\"\n")
         compiler.chmod(0o755)
         source = """
             #include <Python.h>

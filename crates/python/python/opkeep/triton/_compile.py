@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Compile(NamedTuple):
-    """What a compile says of its target."""
+    """The target of a compile, with its backend and options."""
 
     target: Any
     """Triton's `GPUTarget`, or None."""
@@ -63,7 +63,7 @@ def frame_of_compile(frame: FrameType | None) -> FrameType | None:
 
 
 def compile_in(frame: FrameType | None) -> Compile:
-    """Return what the frame of a compile has. Without one, the target is that of the current device."""
+    """Return the compile of a frame. Without a frame, its target is that of the current device."""
     if frame is None:
         return Compile(_current_target(), None, None, False)
     names = frame.f_locals

@@ -139,7 +139,10 @@ class CacheManager:
             path = str(self._own_manager().put(data, filename, binary))
         self._files[filename] = content
         place = self._single.get(filename)
-        if place is not None:
+        if place is not None and host_toolchain(filename.endswith(".so")) != place.toolchain:
+            self.release()
+            logger.info("%s: a compiler changed during the compile, so the file is not kept", filename)
+        elif place is not None:
             files = NewFiles([(filename, content)], "", _stock.version(), None, None, True)
             self._publish(filename, place, files)
         return path

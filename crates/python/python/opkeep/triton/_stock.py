@@ -1,7 +1,8 @@
-"""What Triton itself says of its caches, in each of its releases."""
+"""Triton's own caches and settings, in each of its releases."""
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from typing import Any
@@ -35,7 +36,24 @@ def version() -> str:
     return str(getattr(sys.modules.get("triton"), "__version__", ""))
 
 
+@functools.lru_cache(maxsize=None)
+def directory() -> str:
+    """Return the directory of Triton's modules."""
+    import triton
+
+    return os.path.dirname(str(triton.__file__))
+
+
 def knob(group: str, name: str) -> Any:
     """Return one of Triton's settings, or None if this release does not have it."""
     knobs = sys.modules.get("triton.knobs")
     return getattr(getattr(knobs, group, None), name, None)
+
+
+def c_compiler() -> str | None:
+    """Return the C compiler that Triton runs, which it remembers; None if this release does not tell."""
+    find = getattr(sys.modules.get("triton.runtime.build"), "_find_compiler", None)
+    try:
+        return str(find("c")) if find is not None else None
+    except RuntimeError:  # There is none.
+        return None

@@ -11,15 +11,20 @@ import inspect
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from .. import _native
 from . import _stock
 from ._compile import Compile
 from ._digests import digest_of
+from ._loaded import check_library, check_package, digest_of_package
+from ._settings import settings_of_kernels, settings_of_launchers
 
 Parts = list[tuple[str, bytes, str]]
 
@@ -29,17 +34,45 @@ _VERSION_FILES = (
     "ascend_toolkit_install.info",
     f"{platform.machine()}-linux/ascend_toolkit_install.info",
 )
-"""Where a toolkit of Ascend says its version, below its root."""
+"""The files with the version of an Ascend toolkit, below its root."""
+
+_PLUGINS = ("LLVM_PASS_PLUGIN_PATH", "TRITON_PASS_PLUGIN_PATH", "TRITON_PLUGIN_PATHS")
+"""Variables with the paths of libraries that Triton loads."""
+
+_COMPILERS = ("gcc", "clang", "g++", "clang++")
+"""The compilers of launchers, if no variable names one. Triton prefers the first of each language, triton-ascend `clang++`."""
+
+_CPU_TOOLS = (
+    ("MLIR_ROOT", "bin/mlir-opt"),
+    ("MLIR_ROOT", "bin/mlir-translate"),
+    ("LLVM_ROOT", "bin/llvm-link"),
+    ("LLVM_ROOT", "lib/clc/libspirv-aarch64--.bc"),
+    ("LLVM_ROOT", "bin/llc"),
+)
+"""The programs that triton-ascend runs for `cpu`, below the directories of these variables."""
 
 _known: dict[tuple[tuple[str, bytes, str], ...], _native.Toolchain] = {}
 
 
 def toolchain_of(compile: Compile) -> _native.Toolchain:
-    """Return the content of the compilers that a compile runs. It fails if one is missing, as the compile will."""
+    """Return the content of the compilers that a compile runs, and its settings. It fails if a compiler is missing, as the
+    compile will, or was replaced after it was loaded."""
     parts: Parts = []
-    collect = _COLLECT.get(getattr(compile.target, "backend", None))
-    if collect is not None:
-        collect(compile, parts)
+    check_package(_stock.directory())
+    settings = settings_of_kernels()
+    if compile.target is not None:
+        _COLLECT.get(compile.target.backend, _other)(compile, parts, settings)
+        # Triton remembers their digests by their paths, and some releases have only the paths in their key.
+        libraries = getattr(compile.options, "extern_libs", None) or ()
+        for name, path in libraries.items() if isinstance(libraries, dict) else libraries:
+            _add_file(parts, str(name), str(path))
+    for name in sorted(settings):
+        if name not in _PLUGINS:
+            _add_text(parts, name, settings[name])
+            continue
+        for path in filter(None, settings[name].split(os.pathsep)):
+            check_library(path)
+            _add_file(parts, name, path)
     return _toolchain(parts)
 
 
@@ -47,17 +80,47 @@ def host_toolchain(is_compiled: bool) -> _native.Toolchain:
     """Return the content of the compilers for a file of this machine: for a library, what it depends on."""
     parts: Parts = []
     if is_compiled:
-        for variable, names in (("CC", ("gcc", "clang")), ("CXX", ("g++", "clang++"))):
-            # As in Triton: the variable's value is one word.
-            named = os.environ.get(variable)
-            path = shutil.which(named) if named is not None else next(filter(None, map(shutil.which, names)), None)
-            _add_text(parts, variable, named or "")
+        named = [os.environ.get("CC"), os.environ.get("CXX"), _stock.knob("build", "cc"), _stock.c_compiler()]
+        for name in dict.fromkeys([*filter(None, named), *_COMPILERS]):
+            path = shutil.which(name)
             if path is not None:
-                _add_file(parts, os.path.basename(path), path)
+                _add_file(parts, name, path)
+                _add_text(parts, f"{name} --version", _version_of(path, *_state(path)))
+        for name, value in settings_of_launchers().items():
+            _add_text(parts, name, value)
+        _add_text(parts, "CC", os.environ.get("CC", ""))
+        _add_text(parts, "CXX", os.environ.get("CXX", ""))
         _add_text(parts, "libc", " ".join(platform.libc_ver()))
         _add_text(parts, "python", str(sysconfig.get_config_var("SOABI")))
         _add_text(parts, "triton", _stock.version())
+        if "triton.backends.ascend" in sys.modules:
+            _add_headers(parts)
     return _toolchain(parts)
+
+
+def _add_headers(parts: Parts) -> None:
+    """Add the versions of the headers and libraries that triton-ascend builds launchers with."""
+    for package, file in (("torch", "version.py"), ("torch_npu", "version.py"), ("pybind11", "_version.py")):
+        spec = find_spec(package)
+        path = os.path.join(os.path.dirname(spec.origin), file) if spec is not None and spec.origin else ""
+        if os.path.isfile(path):
+            _add_file(parts, f"{package} {file}", path)
+    _add_versions(parts, os.environ.get("ASCEND_HOME_PATH"))
+
+
+@functools.lru_cache(maxsize=None)
+def _version_of(path: str, *_: int) -> str:
+    """Return the version that a compiler prints: it may be a script that runs another one. The numbers are its state."""
+    try:
+        output = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return output.stdout.decode(errors="replace").strip()
+
+
+def _state(path: str) -> tuple[int, ...]:
+    stat = os.stat(path)
+    return (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 def _toolchain(parts: Parts) -> _native.Toolchain:
@@ -68,7 +131,7 @@ def _toolchain(parts: Parts) -> _native.Toolchain:
     return toolchain
 
 
-def _nvidia(compile: Compile, parts: Parts) -> None:
+def _nvidia(compile: Compile, parts: Parts, settings: dict[str, str]) -> None:
     module = _module(compile, "triton.backends.nvidia.compiler")
     if not hasattr(module, "get_ptxas"):
         tool = module._path_to_binary("ptxas")
@@ -87,54 +150,86 @@ def _has_parameters(function: Callable[..., Any]) -> bool:
     return bool(inspect.signature(function).parameters)
 
 
-def _amd(compile: Compile, parts: Parts) -> None:
+def _amd(compile: Compile, parts: Parts, settings: dict[str, str]) -> None:
     module = _module(compile, "triton.backends.amd.compiler")
     linker = getattr(getattr(module, "HIPBackend", None), "path_to_rocm_lld", None)
     if linker is not None:
         _add_file(parts, "ld.lld", str(linker()))
     if hasattr(module, "get_amd_codegen_path"):
-        _add_file(parts, "code generator", str(module.get_amd_codegen_path()))
-    # Some releases have the paths of these in their key, not the content.
-    for name, path in getattr(compile.options, "extern_libs", None) or ():
-        _add_file(parts, name, str(path))
+        path = str(module.get_amd_codegen_path())
+        check_library(path)
+        _add_file(parts, "code generator", path)
+    if settings.get("TRITON_ENABLE_ASAN"):
+        libraries = os.path.join(os.path.dirname(module.__file__), "lib")
+        for name in ("asanrtl.bc", "ocml.bc", "ockl.bc"):
+            _add_file_if_there(parts, name, os.path.join(libraries, name))
 
 
-def _ascend(compile: Compile, parts: Parts) -> None:
-    compiler = shutil.which("bishengir-compile")
-    home = os.environ.get("ASCEND_HOME_PATH")
-    if compiler is None and home:
-        compiler = shutil.which("bishengir-compile", path=os.path.join(home, "bin"))
-    if compiler is None:
-        # The older name, which triton-ascend uses if the other is not found.
+def _ascend(compile: Compile, parts: Parts, settings: dict[str, str]) -> None:
+    module = _module(compile, "triton.backends.ascend.compiler")
+    if hasattr(module, "_get_npucompiler_path"):
+        compiler = str(module._get_npucompiler_path())
+    else:
         older = os.path.join(os.environ.get("TRITON_NPU_COMPILER_PATH", ""), "npuc")
-        compiler = older if os.path.isfile(older) else None
-    if compiler is not None:
-        _add_file(parts, os.path.basename(compiler), compiler)
-    adapter = os.path.join(os.path.dirname(_module(compile, "triton.backends.ascend").__file__), "triton-adapter-opt")
-    if os.path.isfile(adapter):
-        _add_file(parts, "triton-adapter-opt", adapter)
-    root = home or (os.path.dirname(os.path.dirname(os.path.realpath(compiler))) if compiler else None)
-    for name in _VERSION_FILES if root else ():
-        path = os.path.join(root or "", name)
-        if os.path.isfile(path):
-            _add_file(parts, name, path)
+        compiler = shutil.which("bishengir-compile") or older
+    _add_file_if_there(parts, os.path.basename(compiler), compiler)
+    _add_file_if_there(parts, "triton-adapter-opt", os.path.join(os.path.dirname(module.__file__), "triton-adapter-opt"))
+    # The compiler runs others of its toolkit.
+    _add_versions(parts, os.path.dirname(os.path.dirname(os.path.realpath(compiler))))
+    _add_versions(parts, os.environ.get("ASCEND_HOME_PATH"))
+
+
+def _other(compile: Compile, parts: Parts, settings: dict[str, str]) -> None:
+    """Add the code of a backend of which nothing is known."""
+    file = _file_of(type(compile.backend))
+    directory = os.path.dirname(file)
+    if os.path.isfile(os.path.join(directory, "__init__.py")):
+        _add_text(parts, "backend", digest_of_package(directory))
+        check_package(directory)
+    else:
+        check_library(file)
+        _add_file(parts, "backend", file)
+    for variable, tool in _CPU_TOOLS if compile.target.backend == "cpu" else ():
+        root = os.environ.get(variable)
+        if root:
+            _add_file_if_there(parts, tool, os.path.join(root, tool))
 
 
 _COLLECT = {"cuda": _nvidia, "hip": _amd, "npu": _ascend}
 
 
+@functools.lru_cache(maxsize=None)
+def _file_of(backend: type) -> str:
+    """Return the file of a class. Before Triton 3.3, its module is not among those of Python."""
+    for method in vars(backend).values():
+        code = getattr(inspect.unwrap(getattr(method, "__func__", method)), "__code__", None)
+        if code is not None and os.path.isfile(code.co_filename):
+            return str(code.co_filename)
+    raise LookupError(f"no file has the code of {backend.__qualname__}")
+
+
 def _module(compile: Compile, name: str) -> Any:
     """Return the module of the backend, or the one that has this name in Triton."""
-    module = sys.modules.get(type(compile.backend).__module__) if compile.backend is not None else None
-    if module is None:
-        from importlib import import_module
-
+    backend = type(compile.backend)
+    module = sys.modules.get(backend.__module__)
+    # Before Triton 3.3, a backend's module has a name that another module may have.
+    if module is None or getattr(module, backend.__name__, None) is not backend or compile.backend is None:
         module = import_module(name)
     return module
 
 
 def _add_file(parts: Parts, name: str, path: str, note: str = "") -> None:
     parts.append((name, digest_of(path), f"{path} {note}".rstrip()))
+
+
+def _add_file_if_there(parts: Parts, name: str, path: str) -> None:
+    if os.path.isfile(path):
+        _add_file(parts, name, path)
+
+
+def _add_versions(parts: Parts, toolkit: str | None) -> None:
+    for name in _VERSION_FILES if toolkit else ():
+        _add_file_if_there(parts, name, os.path.join(toolkit or "", name))
 
 
 def _add_text(parts: Parts, name: str, text: str) -> None:
