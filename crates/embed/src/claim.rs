@@ -37,6 +37,9 @@ pub enum UnsharedReason {
     /// During the wait, this process held the ticket of another key for [`Options::wait_with_ticket`](crate::Options), and
     /// the other caller may wait for that key.
     ProcessHoldsTicket,
+    /// Another thread of this process makes the files, and has not ended within
+    /// [`Options::wait_in_process`](crate::Options). It may wait for this thread.
+    ProcessMakesFiles,
 }
 
 impl fmt::Display for UnsharedReason {
@@ -54,6 +57,7 @@ impl fmt::Display for UnsharedReason {
             Self::ProcessHoldsTicket => {
                 "another caller makes the files, and this process holds another ticket for too long"
             }
+            Self::ProcessMakesFiles => "another thread of this process makes the files, and takes too long",
         })
     }
 }

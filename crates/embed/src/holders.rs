@@ -62,6 +62,11 @@ impl Holders {
         self.tickets().iter().filter(|ticket| ticket.key != *key).map(|ticket| ticket.began).min()
     }
 
+    /// Whether the process holds the ticket of `key`.
+    pub(crate) fn has(&self, key: &Digest) -> bool {
+        self.tickets().iter().any(|ticket| ticket.key == *key)
+    }
+
     fn tickets(&self) -> MutexGuard<'_, Vec<HeldKey>> {
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }

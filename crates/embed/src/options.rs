@@ -10,6 +10,8 @@ use opkeep_kernel_entry::StoredExpectations;
 const STALE_AFTER: Duration = Duration::from_secs(30);
 /// The longest wait while the process holds another ticket.
 const WAIT_WITH_TICKET: Duration = Duration::from_secs(30);
+/// The longest wait for another thread of the process.
+const WAIT_IN_PROCESS: Duration = Duration::from_secs(30);
 /// The longest time for which a ticket is renewed.
 const HOLD_LIMIT: Duration = Duration::from_secs(3600);
 
@@ -33,6 +35,9 @@ pub struct Options<'a> {
     /// The longest wait while another thread of this process holds the ticket of another key: 30 seconds by default. The
     /// holder of this key may wait for that one, and that thread for this one. So after that, this caller makes the files, too.
     pub wait_with_ticket: Duration,
+    /// The longest wait for another thread of this process that makes the same files: 30 seconds by default. It may need a lock
+    /// that this thread holds. So after that, this caller makes the files, too.
+    pub wait_in_process: Duration,
     /// The longest time for which the ticket is renewed: one hour by default. After that the other callers make the files.
     pub hold_limit: Duration,
     /// The rules for the kernel among the files, if there are any. An entry that was validated by other rules is validated
@@ -50,6 +55,7 @@ impl Default for Options<'_> {
             on_poll: None,
             stale_after: STALE_AFTER,
             wait_with_ticket: WAIT_WITH_TICKET,
+            wait_in_process: WAIT_IN_PROCESS,
             hold_limit: HOLD_LIMIT,
             expectations: None,
         }
@@ -108,6 +114,7 @@ impl fmt::Debug for Options<'_> {
             .field("deadline", &self.deadline)
             .field("stale_after", &self.stale_after)
             .field("wait_with_ticket", &self.wait_with_ticket)
+            .field("wait_in_process", &self.wait_in_process)
             .field("hold_limit", &self.hold_limit)
             .finish_non_exhaustive()
     }

@@ -70,11 +70,15 @@ impl TargetFiles {
         let judge = |entry: &Entry| accept(entry, &self.name, rules, &validator);
         let (digest, holders, began) = (group_key.digest(), Holders::current(), Instant::now());
         let holds_ticket = holders.has_own();
+        // A thread that waits for this one may hold that ticket, whenever it got it.
+        let other_blocks = || {
+            let held = holders.oldest_of_others(&digest).map(|held| held.max(began).elapsed());
+            held.is_some_and(|held| held >= options.wait_with_ticket)
+        };
         let goes_on = || {
             options.on_poll.iter().for_each(|on_poll| on_poll());
-            // A thread that waits for this one may hold that ticket, whenever it got it.
-            let held = holders.oldest_of_others(&digest).map(|held| held.max(began).elapsed());
-            held.is_none_or(|held| held < options.wait_with_ticket)
+            let own_blocks = began.elapsed() >= options.wait_in_process && holders.has(&digest);
+            !other_blocks() && !own_blocks
         };
         let mut query = Query::new(&judge);
         query.deadline = options.deadline;
@@ -99,7 +103,8 @@ impl TargetFiles {
             Claim::Pending(pending) => {
                 let reason = match (holds_ticket, options.wait) {
                     (true, _) => UnsharedReason::HoldsTicket,
-                    (false, true) => UnsharedReason::ProcessHoldsTicket,
+                    (false, true) if other_blocks() => UnsharedReason::ProcessHoldsTicket,
+                    (false, true) => UnsharedReason::ProcessMakesFiles,
                     (false, false) => UnsharedReason::NoWait,
                 };
                 GroupClaim::Unshared(ticket(pending.into_unshared(), false), reason)

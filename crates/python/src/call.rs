@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pyo3::prelude::*;
 
 use crate::error::{internal_error, python_error};
-use opkeep_embed::EmbedError;
+use opkeep_embed::{EmbedError, GroupTicket};
 
 thread_local! {
     /// The warnings of the calls of this thread. They are logged after the call, since a logging handler may do anything,
@@ -45,6 +45,16 @@ pub(crate) fn without_gil<T: Send>(
     match result {
         Ok(result) => result.map_err(|error| python_error(py, &error)),
         Err(panic) => Err(panic_error(py, panic.as_ref())),
+    }
+}
+
+/// Ends a ticket that is dropped, without the lock of the interpreter.
+pub(crate) fn end_without_gil(ticket: &GroupTicket) {
+    // A ticket of the parent of this process stays, and one that has ended has no more to write.
+    let end = || drop(ticket.abandon(None));
+    if Python::try_attach(|py| py.detach(end)).is_none() {
+        // The interpreter is ending.
+        end();
     }
 }
 

@@ -3,7 +3,7 @@
 use opkeep_embed::GroupTicket;
 use pyo3::prelude::*;
 
-use crate::call::without_gil;
+use crate::call::{end_without_gil, without_gil};
 use crate::files::Files;
 
 /// The duty to make the files of a group.
@@ -22,8 +22,9 @@ impl Ticket {
     }
 
     #[getter]
-    fn is_held(&self) -> bool {
-        self.ticket.is_held()
+    fn is_held(&self, py: Python<'_>) -> PyResult<bool> {
+        // The thread that renews the ticket may be writing.
+        without_gil(py, || Ok(self.ticket.is_held()))
     }
 
     fn publish(
@@ -41,5 +42,11 @@ impl Ticket {
     #[pyo3(signature = (reason))]
     fn abandon(&self, py: Python<'_>, reason: Option<String>) -> PyResult<()> {
         without_gil(py, || self.ticket.abandon(reason.as_deref()))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        end_without_gil(&self.ticket);
     }
 }

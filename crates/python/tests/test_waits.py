@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 
@@ -45,6 +46,20 @@ class ThreadsTest(CacheTest):
             with self.assertRaises(opkeep.WaitTimeoutError):
                 self.wait_in_thread(timeout=0.5)
             self.assertGreater(counter.count - before, 20)
+
+    def test_other_threads_run_while_a_ticket_is_dropped(self) -> None:
+        tickets = [self.open().get_or_begin(bytes([number]) * 32) for number in range(200)]
+        interval = sys.getswitchinterval()
+        self.addCleanup(sys.setswitchinterval, interval)
+        with Counter() as counter:
+            # From here on, a thread runs only if another one releases the lock by itself.
+            sys.setswitchinterval(1000)
+            before = counter.count
+            while tickets:
+                tickets.pop()
+            counted = counter.count - before
+            sys.setswitchinterval(interval)
+        self.assertGreater(counted, 0)
 
     def wait_in_thread(self, timeout: float) -> None:
         """Wait for the key in another thread: this one holds the ticket, and does not wait."""

@@ -173,6 +173,25 @@ fn a_process_that_holds_a_ticket_waits_for_a_limited_time() {
     held.abandon(None).unwrap();
 }
 
+/// The thread that makes the files may need a lock that the waiting one holds.
+#[test]
+fn a_thread_waits_for_another_of_its_process_for_a_limited_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = cache(&dir);
+    let key = FileKey::new([1; 32]);
+    let begun = ticket(files.get_or_begin(&key, &Options::default()).unwrap());
+    let wait = |limit| {
+        let mut options = Options::default().with_timeout(Duration::from_secs(1));
+        options.wait_in_process = limit;
+        files.get_or_begin(&key, &options).unwrap()
+    };
+    let claim = thread::scope(|scope| scope.spawn(|| wait(Duration::from_millis(50))).join().unwrap());
+    assert!(matches!(claim, GroupClaim::Unshared(_, UnsharedReason::ProcessMakesFiles)), "{claim:?}");
+    drop(claim);
+    begun.publish(&group()).unwrap();
+    assert!(matches!(wait(Duration::ZERO), GroupClaim::Hit(_)));
+}
+
 /// Its own ticket, for which it would wait until the hold limit, and those of other caches of the process.
 #[test]
 fn a_thread_that_holds_a_ticket_of_another_cache_does_not_wait() {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use opkeep_embed::{
     Digest, DirectoryError, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupTicket, Options,
@@ -11,12 +12,16 @@ use opkeep_store::LimitSettings;
 use pyo3::prelude::*;
 
 use crate::cache::limit_settings;
-use crate::call::{keep_warning, without_gil};
+use crate::call::{end_without_gil, keep_warning, without_gil};
 use crate::signals::Signals;
 use crate::triton::directory::{Directory, store_error};
 use crate::triton::new_group::{NewFiles, rules};
 use crate::triton::ticket::TritonTicket;
 use crate::triton::toolchain::Toolchain;
+
+/// The longest wait for another thread of this process. It may need a lock of the program that this thread holds, as no compile
+/// of Triton's own waits for another.
+const WAIT_IN_PROCESS: Duration = Duration::from_secs(5);
 
 /// The files of Triton for one target.
 #[pyclass(frozen, module = "opkeep._native")]
@@ -75,6 +80,7 @@ impl TritonFiles {
         let signals = Signals::new();
         let poll = || signals.poll();
         let mut options = Options::default().with_cancel(&signals.cancel).with_on_poll(&poll);
+        options.wait_in_process = WAIT_IN_PROCESS;
         options.expectations = self.rules.as_deref().filter(|_| is_group);
         let found = without_gil(py, || {
             Ok(match self.files.get_or_begin(&key, &options)? {
@@ -84,7 +90,9 @@ impl TritonFiles {
             })
         })?;
         if let Some(error) = signals.into_raised() {
-            // A ticket is dropped, and with it released.
+            if let Found::Ticket(ticket) = &found {
+                end_without_gil(ticket);
+            }
             return Err(error);
         }
         match found {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use opkeep_embed::{GroupTicket, StoredExpectations};
 use pyo3::prelude::*;
 
-use crate::call::without_gil;
+use crate::call::{end_without_gil, without_gil};
 use crate::triton::new_group::NewFiles;
 
 /// The duty to make the files of a key.
@@ -25,5 +25,11 @@ impl TritonTicket {
     /// Ends the ticket; one of the waiters makes the files.
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
         without_gil(py, || self.ticket.abandon(None))
+    }
+}
+
+impl Drop for TritonTicket {
+    fn drop(&mut self) {
+        end_without_gil(&self.ticket);
     }
 }
