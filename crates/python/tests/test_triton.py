@@ -142,6 +142,24 @@ class HitTest(TritonTest):
         manager.put_group("add.json", group)
         self.assertEqual(CacheManager(manager.key).get_group("add.json"), group)
 
+    def test_a_group_without_triton_s_frame_is_judged_as_a_kernel(self) -> None:
+        from opkeep.triton import CacheManager, _compile
+
+        kernel = self.kernels.compile()
+        files = {name: content for name, content in self.files(kernel).items() if name[0] != "_"}
+        key = self.directory(kernel).name
+        target = self.kernels.GPUTarget(*self.kernels.CUDA)
+        with mock.patch.object(_compile, "_current_target", return_value=target):
+            for object, is_kept in ((files["add.cubin"], True), (b"no object", False)):
+                self.new_store()
+                manager = CacheManager(key)
+                self.assertIsNone(manager.get_group("add.json"))
+                contents = {**files, "add.cubin": object}
+                group = {name: manager.put(content, name) for name, content in contents.items()}
+                manager.put_group("add.json", group)
+                found = CacheManager(key).get_group("add.json")
+                self.assertEqual(found, group if is_kept else None)
+
     def test_a_group_with_a_file_of_another_compile_is_not_kept(self) -> None:
         from opkeep.triton import CacheManager
 

@@ -124,6 +124,64 @@ class WaitTest(TritonTest):
         self.assertEqual(compiles, 1)
         self.assertLess(waited, 30)
 
+    def test_threads_that_need_each_other_through_a_lock(self) -> None:
+        lock, begun = threading.Lock(), threading.Event()
+
+        def during() -> None:
+            if threading.current_thread() is holder:
+                begun.set()
+                until_waiting.wait(10)
+                with lock:
+                    pass
+
+        def other() -> None:
+            begun.wait()
+            with lock:
+                until_waiting.set()
+                self.kernels.compile()
+
+        until_waiting = threading.Event()
+        self.kernels.compiles.during = during
+        holder = threading.Thread(target=self.kernels.compile, daemon=True)
+        waiter = threading.Thread(target=other, daemon=True)
+        for thread in (holder, waiter):
+            thread.start()
+        for thread in (holder, waiter):
+            thread.join(30)
+            self.assertFalse(thread.is_alive())
+        self.assert_compiled(2)
+
+    def test_an_exception_of_a_signal_handler_ends_a_wait(self) -> None:
+        def handle(*_: object) -> None:
+            raise TimeoutError("the program's")
+
+        begun, ends = threading.Event(), threading.Event()
+        self.kernels.compiles.during = lambda: (begun.set(), ends.wait(30))
+        holder = threading.Thread(target=self.kernels.compile)
+        holder.start()
+        begun.wait()
+        self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, handle))
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with self.assertRaisesRegex(TimeoutError, "the program's"):
+            self.kernels.compile()
+        ends.set()
+        holder.join()
+        self.assert_compiled(1)
+
+    def test_a_ticket_that_ctrl_c_leaves_unwatched_is_released(self) -> None:
+        from opkeep.triton import CacheManager, _tickets
+
+        managers = []
+
+        def interrupted(manager: CacheManager, frame: object) -> None:
+            managers.append(manager)
+            raise KeyboardInterrupt
+
+        with mock.patch.object(_tickets, "watch", interrupted), self.assertRaises(KeyboardInterrupt):
+            self.kernels.compile()
+        self.assertFalse(managers[0].has_ticket)
+        self.assertEqual(self.workers(1)[0].run("timed(1024)")[1], 1)
+
     def test_an_interpreter_that_ends_with_a_ticket(self) -> None:
         program = (
             "import triton_kernels as k\n"
@@ -272,6 +330,16 @@ class DirectoryTest(TritonTest):
         self.assertEqual(len(logs.output), 1, logs.output)
         self.assertIn("no compiler", logs.output[0])
         self.assert_compiled(2)
+
+    def test_a_fault_of_the_manager_does_not_reach_triton(self) -> None:
+        from opkeep.triton import CacheManager, _bundle, _log
+
+        faults = {"get_group": (_bundle, "restored_group"), "get_file": (CacheManager, "_get_or_begin")}
+        for function, (module, name) in faults.items():
+            _log._warned.clear()
+            fault = mock.patch.object(module, name, side_effect=AttributeError("a fault"))
+            with self.subTest(function), fault, self.assertLogs("opkeep", "WARNING"):
+                self.assertIsNone(getattr(CacheManager("KEY"), function)("add.so"))
 
     def test_a_compiler_that_changes_during_the_compile(self) -> None:
         from opkeep.triton import _toolchain

@@ -13,7 +13,7 @@ pub(crate) struct NewFiles {
     files: Vec<(String, PyBackedBytes)>,
     kernel: String,
     framework_version: String,
-    /// The name of the file with the kernel's object; `None` if there is no kernel.
+    /// The name of the file with the kernel's object; `None` if there is no kernel. Where there are rules, there is one.
     object: Option<String>,
     /// The name of the file with the kernel's metadata.
     metadata: Option<String>,
@@ -36,7 +36,7 @@ impl NewFiles {
         group.is_local = self.is_local;
         group.object = object.as_deref();
         group.metadata = metadata.as_deref();
-        group.expectations = rules.filter(|_| object.is_some());
+        group.expectations = rules;
         publish(&group)
     }
 }

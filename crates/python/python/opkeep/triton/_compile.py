@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
+_OBJECTS = {"cuda": "cubin", "hip": "hsaco"}
+"""The objects for which there are rules, by Triton's name of the backend."""
+
+
 class Compile(NamedTuple):
     """The target of a compile, with its backend and options."""
 
@@ -42,7 +46,7 @@ class Compile(NamedTuple):
     @property
     def object_suffix(self) -> str | None:
         """The end of the name of the kernel's object, such as `.cubin`."""
-        suffix = getattr(self.backend, "binary_ext", None)
+        suffix = getattr(self.backend, "binary_ext", None) or _OBJECTS.get(getattr(self.target, "backend", None))
         return f".{suffix}" if suffix else None
 
 

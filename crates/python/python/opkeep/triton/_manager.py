@@ -62,6 +62,7 @@ class CacheManager:
         self._single: dict[str, _Place] = {}
         self._place: _Place | None = None
         self._ticket: _native.TritonTicket | None = None
+        self._waits = False
         self._opened: _native.Directory | None = None
         self._own: Any = None
 
@@ -81,19 +82,15 @@ class CacheManager:
     def get_group(self, filename: str) -> dict[str, str] | None:
         """Return the paths of a kernel's files by name. None: the caller compiles, and others wait for it."""
         caller = sys._getframe(1)
-        frame = frame_of_compile(caller)
         try:
+            frame = frame_of_compile(caller)
             place = self._place = _place_of(frame)
-        except Exception as error:  # A compiler is missing, or Triton raises what its drivers raise.
-            self._failed(error)
-            return None
-        if place.compile.is_overridden:
-            return None
-        try:
+            if place.compile.is_overridden:
+                return None
             names = self._get_or_begin(filename, place, True, frame or caller)
             if names is None and self._ticket is not None:
                 names = self._take_over(filename, place, self._ticket)
-        except Error as error:
+        except Exception as error:  # A compiler is missing, or Triton raises what its drivers raise.
             self._failed(error)
             return None
         prefix = self._prefix
@@ -108,18 +105,13 @@ class CacheManager:
             # A function of the program compiles: what it does is in no key.
             return None
         try:
-            place = _host_place(is_library)
-        except Exception as error:
-            self._failed(error)
-            return None
-        self._single[filename] = place
-        try:
+            place = self._single[filename] = _host_place(is_library)
             if is_library:
                 names = self._get_or_begin(filename, place, False, sys._getframe(1))
             else:
                 # Triton tunes while other processes may wait for this one in a collective operation: so there is no wait here.
                 names = place.store.get(self.key, filename, place.toolchain, self._directory)
-        except Error as error:
+        except Exception as error:
             self._failed(error)
             return None
         if names is None:
@@ -186,13 +178,19 @@ class CacheManager:
     def _get_or_begin(
         self, filename: str, place: _Place, is_group: bool, frame: FrameType
     ) -> list[str] | None:
+        directory = self._directory
         _tickets.release_ended(self, frame)
-        names, self._ticket = place.store.get_or_begin(
-            self.key, filename, place.toolchain, self._directory, is_group
-        )
-        if self._ticket is not None:
-            _tickets.watch(self, frame)
-        elif names is not None:
+        try:
+            self._waits = True
+            names, self._ticket = place.store.get_or_begin(self.key, filename, place.toolchain, directory, is_group)
+            self._waits = False
+            if self._ticket is not None:
+                _tickets.watch(self, frame)
+        except BaseException:
+            # Ctrl-C: the ticket may not be watched yet.
+            self.release()
+            raise
+        if names is not None:
             self._found.update(names)
         return names
 
@@ -241,6 +239,9 @@ class CacheManager:
     def _failed(self, error: Exception) -> None:
         """Go on without the store."""
         self.release()
+        if self._waits and not isinstance(error, Error):
+            # A signal handler raised it: it is the program's.
+            raise error
         warn_once(type(error).__name__, f"Triton goes on without the cache: {type(error).__name__}: {error}", error)
 
     @property

@@ -25,5 +25,6 @@ def files_for(target: str) -> _native.TritonFiles:
 
 @atexit.register
 def _flush() -> None:
-    for files in _open.values():
+    # Another thread may open one meanwhile.
+    for files in list(_open.values()):
         files.flush()

@@ -1,13 +1,13 @@
 """The end of tickets whose compile has failed.
 
-A failed compile calls nothing. If nobody keeps the exception, its frames are freed at once, and with them the manager and its
-ticket. If somebody does, the ticket would stay: so a thread looks whether the frame that began it is still on the stack of its
-thread, or of its greenlet. A coroutine that began one and is suspended counts as ended, since nobody knows whether it goes on;
+A failed compile calls nothing. Unless the exception is kept, its frames are freed at once, and with them the manager and its
+ticket. If it is kept, the ticket would stay: so a thread checks whether the frame that began it is still on the stack of its
+thread, or of its greenlet. A coroutine that began one and is suspended counts as ended, since it may never go on;
 it publishes its files without the ticket then.
 
 A frame is known by its identity and its code. While it runs, no other frame has this identity. If it has ended and the manager is
 referred to elsewhere, a later frame may have it: that one asks with a manager of its own, which ends the ticket. So a ticket is
-never released early, and never kept for longer than the next look after that.
+never released early, and never kept for longer than the next check after that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ._manager import CacheManager
 
 _INTERVAL = 0.2
-"""The seconds between two looks."""
+"""The seconds between two checks."""
 
 
 class _Watched(NamedTuple):
@@ -70,7 +70,7 @@ def watch(manager: CacheManager, frame: FrameType) -> None:
             threading.Thread(target=_run, name="opkeep-tickets", daemon=True).start()
             _has_thread = True
         except RuntimeError:
-            # The interpreter is ending, or there are too many threads: nobody would look.
+            # The interpreter is ending, or there are too many threads: nothing would check the ticket.
             _watched.remove(entry)
             manager.release()
 
