@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import crossing
 import damage
 import disks
 import jax_cases
@@ -26,6 +27,7 @@ CASES = {
         race.all_at_once,
         race.times,
         killed.stopped,
+        crossing.crossed,
         damage.cases,
         writers.cases,
         killed.killed,
@@ -40,7 +42,7 @@ CASES = {
 
 
 #: Cases that wait for half a minute: the others run meanwhile.
-WAITING = {killed.stopped}
+WAITING = {killed.stopped, crossing.crossed}
 
 
 @dataclass
@@ -93,7 +95,7 @@ def main() -> None:
     if given.framework == "jax" and importlib.util.find_spec("opkeep.jax") is None:
         columns.remove("opkeep")
     turns = [(cases, column) for cases in chosen for column in columns]
-    with ThreadPoolExecutor(len(columns)) as background:
+    with ThreadPoolExecutor(len(WAITING) * len(columns)) as background:
         running = [
             background.submit(run, *turn, setting) if turn[0] in WAITING else Done(run(*turn, setting)) for turn in turns
         ]

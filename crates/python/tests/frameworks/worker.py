@@ -9,6 +9,7 @@ import os
 import sys
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 
 def main() -> None:
@@ -28,6 +29,8 @@ def obey(module: object, command: dict, kept: list[BaseException]) -> dict:
     os.environ.update(command.get("environment", {}))
     if "writer" in command:
         write_as(module, command)
+    if "nested" in command:
+        nest(module, command)
     if "at" in command:
         time.sleep(max(0.0, command["at"] - time.monotonic()))
     answer: dict = {"error": None}
@@ -61,14 +64,32 @@ def write_as(module: object, command: dict) -> None:
     manager.put = marked
 
 
+def nest(module: object, command: dict) -> None:
+    """In the middle of the next compile, when another process is there, too, compile another kernel in a thread and join it."""
+    make_ir = module.ASTSource.make_ir
+
+    def nested(*args, **named):
+        module.ASTSource.make_ir = make_ir
+        report_and_wait(*command["meet"])
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(module.compile_kernel, command["nested"], sys.argv[2]).result()
+        return make_ir(*args, **named)
+
+    module.ASTSource.make_ir = nested
+
+
 def wait_at_gate(command: dict) -> None:
-    """Report that the gate is reached, and wait for it to open, at most 20 seconds."""
-    if "gate" not in command:
-        return
-    with open(command["gate"] + ".reached", "w"):
+    """Report that the gate is reached, and wait for it to open."""
+    if "gate" in command:
+        report_and_wait(command["gate"] + ".reached", command["gate"])
+
+
+def report_and_wait(own: str, other: str) -> None:
+    """Create a file, and wait for another one, at most 20 seconds."""
+    with open(own, "w"):
         pass
     give_up = time.monotonic() + 20
-    while not os.path.exists(command["gate"]) and time.monotonic() < give_up:
+    while not os.path.exists(other) and time.monotonic() < give_up:
         time.sleep(0.005)
 
 
