@@ -351,6 +351,17 @@ class LauncherTest(KeyTest):
             self.program("cc", "old")
             self.assertIsNone(self.manager().get_file("a.so"))
 
+    def test_a_compiler_that_is_gone(self) -> None:
+        with mock.patch.dict(os.environ, {"CC": str(self.program("cc", "old"))}):
+            manager = self.manager()
+            manager.get_file("a.so")
+            with mock.patch.object(self.toolchain, "_version_of", side_effect=FileNotFoundError("cc")):
+                with self.assertLogs("opkeep", "WARNING"):
+                    path = manager.put(b"built", "a.so")
+            self.assertEqual(Path(path).read_bytes(), b"built")
+            self.assertFalse(manager.has_ticket)
+            self.assertIsNone(self.manager().get_file("a.so"))
+
     def test_variables_of_the_compiler(self) -> None:
         without = self.toolchain.host_toolchain(True)
         for name in (

@@ -345,13 +345,13 @@ class DirectoryTest(TritonTest):
         from opkeep.triton import _toolchain
 
         original = _toolchain._COLLECT["cuda"]
-        parts = [b"1" * 32]
-        changed = {"cuda": lambda compile, found: found.append(("ptxas", parts[0], ""))}
+        parts = ["one"]
+        changed = {"cuda": lambda compile, found, settings: _toolchain._add_text(found, "ptxas", parts[0])}
         with mock.patch.dict(_toolchain._COLLECT, changed):
-            self.kernels.compiles.during = lambda: parts.__setitem__(0, b"2" * 32)
+            self.kernels.compiles.during = lambda: parts.__setitem__(0, "another")
             self.kernels.compile()
             self.assert_compiled(1)
-            parts[0] = b"1" * 32
+            parts[0] = "one"
             self.kernels.compiles.during = lambda: None
             self.kernels.compile()
             self.assert_compiled(1)

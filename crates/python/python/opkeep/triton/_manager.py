@@ -131,12 +131,13 @@ class CacheManager:
             path = str(self._own_manager().put(data, filename, binary))
         self._files[filename] = content
         place = self._single.get(filename)
-        if place is not None and host_toolchain(filename.endswith(".so")) != place.toolchain:
-            self.release()
-            logger.info("%s: a compiler changed during the compile, so the file is not kept", filename)
-        elif place is not None:
+        if place is not None:
             files = NewFiles([(filename, content)], "", _stock.version(), None, None, True)
-            self._publish(filename, place, files)
+            try:
+                if self._is_same(place.toolchain, host_toolchain(filename.endswith(".so")), filename):
+                    self._publish(filename, place, files)
+            except Exception as error:
+                self._failed(error)
         return path
 
     def put_group(self, filename: str, group: dict[str, str]) -> str:
@@ -147,9 +148,7 @@ class CacheManager:
             place = self._place or _place_of(frame_of_compile(sys._getframe(1)))
             if place.compile.is_overridden:
                 return path
-            if toolchain_of(place.compile) is not place.toolchain:
-                self.release()
-                logger.info("%s: a compiler changed during the compile, so the files are not kept", filename)
+            if not self._is_same(place.toolchain, toolchain_of(place.compile), filename):
                 return path
             if not self._files.keys() >= group.keys():
                 # An earlier kernel's files are among them: no group of one compile.
@@ -174,6 +173,14 @@ class CacheManager:
                 ticket.abandon()
             except Error as error:
                 logger.debug("%s", error)
+
+    def _is_same(self, before: _native.Toolchain, after: _native.Toolchain, filename: str) -> bool:
+        """Whether no compiler changed during a compile. Otherwise, the ticket ends."""
+        is_same = after == before
+        if not is_same:
+            self.release()
+            logger.info("%s: a compiler changed during the compile, so it is not kept", filename)
+        return is_same
 
     def _get_or_begin(
         self, filename: str, place: _Place, is_group: bool, frame: FrameType
