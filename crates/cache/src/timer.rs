@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use opkeep_fs::ProcessId;
+use opkeep_fs::{ProcessId, without_fork};
 
 /// An item that is visited.
 pub(crate) trait Timed: Send + Sync + 'static {
@@ -48,7 +48,7 @@ impl<T: Timed> Timer<T> {
     pub(crate) fn add(self: &Arc<Self>, at: Instant, item: &Arc<T>) -> bool {
         let mut timer = self;
         while !timer.process.is_current() {
-            timer = timer.in_child.get_or_init(|| Self::new(self.round));
+            timer = without_fork(|| timer.in_child.get_or_init(|| Self::new(self.round)));
         }
         let mut state = timer.locked();
         let is_next = state.items.iter().all(|(other, _)| at < *other);

@@ -1,19 +1,17 @@
 //! The objects behind the handles.
 //!
-//! A handle is a number that is never used again. The table is locked for the look-up only, and around each fork of the
-//! process, so that a forked child finds it unlocked and complete.
+//! A handle is a number that is never used again. The table is locked for the look-up only, and not while the process forks, so
+//! that a forked child finds it unlocked and complete.
 
 use std::any::Any;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use opkeep_fs::ProcessId;
+use opkeep_fs::{ProcessId, without_fork};
 
 use crate::code::Code;
 use crate::error::Error;
-use crate::ffi::fork;
 use crate::warnings::{Warning, Warnings};
 
 /// An object with a handle.
@@ -38,24 +36,9 @@ struct Slot {
 static TABLE: Mutex<Table> =
     Mutex::new(Table { last_id: 0, objects: BTreeMap::new(), warnings: BTreeMap::new() });
 
-thread_local! {
-    /// The locked table, while this thread forks the process.
-    static FORKING: RefCell<Option<MutexGuard<'static, Table>>> = const { RefCell::new(None) };
-}
-
-fn table() -> MutexGuard<'static, Table> {
-    static FORKS: Once = Once::new();
-    FORKS.call_once(|| fork::install(before_fork, after_fork));
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-extern "C" fn before_fork() {
-    let _ = FORKING.try_with(|guard| *guard.borrow_mut() = Some(table()));
-}
-
-/// In the parent and in the child.
-extern "C" fn after_fork() {
-    let _ = FORKING.try_with(|guard| drop(guard.borrow_mut().take()));
+/// Calls `change` with the table, while this process does not fork.
+fn with_table<T>(change: impl FnOnce(&mut Table) -> T) -> T {
+    without_fork(|| change(&mut TABLE.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 impl Table {
@@ -66,8 +49,6 @@ impl Table {
 }
 
 impl Slot {
-    /// Call this while the table is not locked: the first use of a process number installs fork handlers, which may wait for a
-    /// fork that waits for the table.
     fn new<T: Object>(object: T) -> Self {
         Self { object: Arc::new(object), process: ProcessId::current() }
     }
@@ -76,31 +57,29 @@ impl Slot {
 /// Creates a handle for `object`.
 pub(crate) fn insert<T: Object>(object: T) -> u64 {
     let slot = Slot::new(object);
-    let mut table = table();
-    let id = table.next_id();
-    table.objects.insert(id, slot);
-    id
+    with_table(|table| {
+        let id = table.next_id();
+        table.objects.insert(id, slot);
+        id
+    })
 }
 
 /// Creates a handle for an object that `open` creates, and that emits warnings for that handle.
 pub(crate) fn insert_with_warnings<T: Object>(
     open: impl FnOnce(u64) -> Result<T, Error>,
 ) -> Result<u64, Error> {
-    let id = {
-        let mut table = table();
+    let id = with_table(|table| {
         let id = table.next_id();
         table.warnings.insert(id, Warnings::default());
         id
-    };
-    let opened = open(id).map(Slot::new);
-    let mut table = table();
-    match opened {
+    });
+    match open(id).map(Slot::new) {
         Ok(slot) => {
-            table.objects.insert(id, slot);
+            with_table(|table| table.objects.insert(id, slot));
             Ok(id)
         }
         Err(error) => {
-            table.warnings.remove(&id);
+            with_table(|table| table.warnings.remove(&id));
             Err(error)
         }
     }
@@ -108,7 +87,7 @@ pub(crate) fn insert_with_warnings<T: Object>(
 
 /// The object behind a handle. It lives on while it is used, even if another thread releases the handle meanwhile.
 pub(crate) fn get<T: Object>(id: u64) -> Result<Arc<T>, Error> {
-    let object = table().objects.get(&id).map(|slot| Arc::clone(&slot.object));
+    let object = with_table(|table| table.objects.get(&id).map(|slot| Arc::clone(&slot.object)));
     object.and_then(|object| object.downcast().ok()).ok_or_else(|| unknown::<T>(id))
 }
 
@@ -117,20 +96,15 @@ pub(crate) fn release<T: Object>(id: u64) -> Result<(), Error> {
     if id == 0 {
         return Ok(());
     }
-    let slot = {
-        let mut table = table();
-        match table.objects.get(&id) {
-            Some(slot) if slot.object.is::<T>() => {}
-            _ => return Err(unknown::<T>(id)),
-        }
+    let slot = with_table(|table| {
+        table.objects.get(&id).filter(|slot| slot.object.is::<T>())?;
         table.warnings.remove(&id);
         table.objects.remove(&id)
-    };
+    });
+    let Some(Slot { object, process }) = slot else { return Err(unknown::<T>(id)) };
     // In a forked child, the locks in an object of the parent may be held for ever by threads that do not exist there, and
     // its counts are the parent's to write.
-    if let Some(Slot { object, process }) = slot
-        && !process.is_current()
-    {
+    if !process.is_current() {
         mem::forget(object);
     }
     Ok(())
@@ -149,14 +123,16 @@ fn unknown<T: Object>(id: u64) -> Error {
 
 /// Keeps a warning of the cache with this handle.
 pub(crate) fn warn(id: u64, warning: Warning) {
-    if let Some(warnings) = table().warnings.get_mut(&id) {
-        warnings.push(warning);
-    }
+    with_table(|table| {
+        if let Some(warnings) = table.warnings.get_mut(&id) {
+            warnings.push(warning);
+        }
+    });
 }
 
 /// Takes the oldest warning of the cache with this handle, and the number of those that were dropped before it.
 pub(crate) fn next_warning(id: u64) -> Option<(Warning, u64)> {
-    table().warnings.get_mut(&id)?.next()
+    with_table(|table| table.warnings.get_mut(&id)?.next())
 }
 
 #[cfg(test)]

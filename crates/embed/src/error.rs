@@ -1,7 +1,5 @@
 //! The errors. A miss, a lost race and another caller's failure are outcomes, not errors.
 
-use std::sync::Arc;
-
 use opkeep_cache::{CacheError, PublishError};
 use opkeep_kernel_entry::MAX_GROUP_FILES;
 use opkeep_store::MAX_ENTRY_BYTES;
@@ -90,7 +88,7 @@ pub enum EmbedError {
     #[error("the store cannot be opened in a forked process: {source}")]
     Reopen {
         /// The cache's error.
-        source: Arc<CacheError>,
+        source: CacheError,
     },
     /// The cache cannot be used as its mode requires.
     #[error(transparent)]

@@ -25,7 +25,12 @@
 //!   an unshared ticket. So does a wait for a thread of the same process, after [`Options::wait_in_process`]. A wait in a process that the holder of a ticket started ends after [`Options::hold_limit`] at most.
 //! * **Directories.** [`GroupDir`] makes the files of a hit lie where a framework reads them, with the bytes of the entry.
 //! * **Forks.** A forked child may use the cache of its parent: it opens the store again. A ticket belongs to the process that
-//!   got it; in a child, it is an error to publish it, and dropping it releases nothing.
+//!   got it; in a child, it is an error to publish it, and dropping it releases nothing. A child of another user opens the
+//!   store as that user, who may not trust it: then each caller makes its files.
+//! * **Closed files.** A program may close all files of its process, as daemons do: each ticket's lock ends then, and other
+//!   callers may make the same files. Files that get the numbers of the closed ones are not touched.
+//! * **Full disks.** A store that refuses writes is read on, and written again after a pause
+//!   ([`CacheConfig::write_pause`](opkeep_cache::CacheConfig::write_pause)). A removed one is created again.
 //!
 //! ```
 //! use opkeep_embed::{FileCache, FileCacheConfig, FileKey, GroupClaim, NewGroup, Options};

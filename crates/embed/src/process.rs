@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use opkeep_cache::{Cache, CacheConfig, CacheError};
-use opkeep_fs::ProcessId;
+use opkeep_fs::{ProcessId, without_fork};
 
 use crate::config::FileCacheConfig;
 use crate::error::EmbedError;
@@ -33,7 +33,7 @@ pub(crate) struct Process {
     pub(crate) renewal: Arc<Renewal>,
     id: ProcessId,
     /// The state in a child that this process forked.
-    in_child: OnceLock<Result<Arc<Process>, Arc<CacheError>>>,
+    in_child: OnceLock<Arc<Process>>,
 }
 
 impl Process {
@@ -47,13 +47,19 @@ impl Process {
     }
 
     /// The state in the calling process, opened as `config` states if the process was forked since.
-    fn current(self: &Arc<Self>, config: &CacheConfig) -> Result<Arc<Self>, Arc<CacheError>> {
-        let mut state = Arc::clone(self);
+    fn current(self: &Arc<Self>, config: &CacheConfig) -> Result<Arc<Self>, CacheError> {
+        let mut state = self;
         while !state.id.is_current() {
-            let opened = state.in_child.get_or_init(|| Self::open(config.clone()).map_err(Arc::new));
-            let next = Arc::clone(opened.as_ref().map_err(Arc::clone)?);
-            state = next;
+            state = match state.in_child.get() {
+                Some(opened) => opened,
+                None => {
+                    let opened = Self::open(config.clone())?;
+                    // Another thread may be faster. A state that is not needed is closed when forks are allowed again.
+                    let _unneeded = without_fork(|| state.in_child.set(opened));
+                    continue;
+                }
+            }
         }
-        Ok(state)
+        Ok(Arc::clone(state))
     }
 }

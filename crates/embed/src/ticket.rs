@@ -52,8 +52,9 @@ impl GroupTicket {
         self.held.is_held()
     }
 
-    /// Publishes the files: all of them, or none. Ends the ticket, and with it the waits. Returns whether the files were
-    /// written; a store that is only read keeps nothing.
+    /// Publishes the files: all of them, or none. Ends the ticket, and with it the waits. Returns whether the store keeps files
+    /// under the key now; one that is only read keeps nothing. If another caller published files while this one was stopped, and
+    /// so was stale, those stay, unless the ticket was given to replace files that were found.
     ///
     /// # Errors
     /// The group is not valid: then the ticket stays. The store cannot be written: then the ticket has ended, and the caller

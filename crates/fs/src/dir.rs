@@ -217,6 +217,14 @@ impl Dir {
         LockFile::open(|| self.open_to_change(name.as_ref(), create))
     }
 
+    /// Opens the directory itself once more, for locking it.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn open_as_lock(&self) -> io::Result<LockFile> {
+        LockFile::open(|| Ok(self.below(".")?.fd.into()))
+    }
+
     /// Opens the file called `name` for changing it, or for locking a part of it. If it is missing and `create` is given,
     /// creates it with that mode.
     ///

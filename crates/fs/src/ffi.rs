@@ -6,12 +6,14 @@
 //!
 //! **No fork falls between opening and listing.** If another thread forks after a file was opened and before it is listed,
 //! the child keeps that file. So a thread that opens a lock file compares [`settled_forks`] before with [`forks`] after it is
-//! listed, and opens it again if they differ: the file that is locked then is one that no child has. Forks wait for nothing.
+//! listed, and opens it again if they differ: the file that is locked then is one that no child has.
 //!
 //! **No other file is closed.** A descriptor is taken off the list before it is closed, so its number is free only when it
-//! is not listed. A fork copies the table of descriptors first and the memory afterwards. If a thread closed another file in
-//! between, and got its number for a lock file that it listed, the child closes that other file, which is closed for the code
-//! in the child, too.
+//! is not listed. If other code closes it, such as a program that closes all its files, the number may be another file's: so
+//! the list has the identity of each file, and the child closes no file with another one.
+//!
+//! **No fork falls into a change of memory** that a child must find complete and unlocked: [`hold_forks`]. These are the only
+//! waits of a fork, and they are short.
 //!
 //! Spawned programs are not concerned: all lock files are closed on `exec`. A child that was made without handlers (`vfork`,
 //! `_Fork`, a direct system call) keeps the files until it executes a program or exits.
@@ -20,12 +22,17 @@
     reason = "handlers around a fork, and the end of descriptors in a child, are not in a safe library"
 )]
 
+use std::cell::RefCell;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
+
+use crate::state::FileId;
 
 /// One more than the largest descriptor that can be listed. Linux allows no more by default (`fs.nr_open`).
 const MOST: usize = 1 << 20;
@@ -33,6 +40,8 @@ const BITS: usize = 64;
 
 /// The listed descriptors, one bit each. The memory of the part that was never used is not allocated.
 static LISTED: [AtomicU64; MOST / BITS] = [const { AtomicU64::new(0) }; MOST / BITS];
+/// The file of each listed descriptor.
+static FILES: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 /// The number of words of [`LISTED`] that were ever used.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
@@ -41,6 +50,12 @@ static BEGUN: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 /// The number of forks between the first process and this one.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// Locked while this process forks, and while a thread holds forks back.
+static FORK: Mutex<()> = Mutex::new(());
+thread_local! {
+    static FORKING: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+}
 
 /// Whether the handlers are installed.
 static STATE: AtomicU8 = AtomicU8::new(MISSING);
@@ -64,8 +79,8 @@ pub(crate) fn install() -> io::Result<()> {
             Err(_) => sleep(Duration::from_millis(1)),
         }
     }
-    // SAFETY: the handlers are functions of this program that use atomic variables and `close` only: nothing that another
-    // thread may have locked at the fork. The C library removes them if it unloads this code.
+    // SAFETY: the handlers are functions of this program that use atomic variables, `fstat`, `close`, and a lock that this thread
+    // takes before the fork: nothing that another thread may have locked. The C library removes them if it unloads this code.
     let failed = unsafe {
         libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child))
     };
@@ -75,21 +90,31 @@ pub(crate) fn install() -> io::Result<()> {
 
 extern "C" fn before_fork() {
     BEGUN.fetch_add(1, SeqCst);
+    // If the handlers are installed twice, the lock is held by now.
+    let _ = FORKING.try_with(|held| _ = held.borrow_mut().get_or_insert_with(hold_forks));
 }
 
 extern "C" fn after_fork_in_parent() {
+    allow_forks();
     ENDED.fetch_add(1, SeqCst);
 }
 
+fn allow_forks() {
+    let _ = FORKING.try_with(|held| drop(held.borrow_mut().take()));
+}
+
 extern "C" fn after_fork_in_child() {
+    allow_forks();
     GENERATION.fetch_add(1, SeqCst);
     for (word, listed) in LISTED.iter().take(USED.load(SeqCst)).enumerate() {
         let mut bits = listed.swap(0, SeqCst);
         while bits != 0 {
             let descriptor = word * BITS + bits.trailing_zeros() as usize;
-            // SAFETY: a listed descriptor is that of a `LockFile`, whose copy in this child neither uses nor closes it any more,
-            // since the child is another generation. No other thread exists that could.
-            unsafe { libc::close(descriptor as RawFd) };
+            if file_of(descriptor as RawFd) == FILES.get(descriptor).map(|file| file.load(SeqCst)) {
+                // SAFETY: this is the file of a `LockFile`, whose copy in this child neither uses nor closes it any more, since
+                // the child is another generation. No other thread exists that could.
+                unsafe { libc::close(descriptor as RawFd) };
+            }
             bits &= bits - 1;
         }
     }
@@ -98,11 +123,35 @@ extern "C" fn after_fork_in_child() {
     STATE.store(INSTALLED, SeqCst);
 }
 
-/// Lists the descriptor of a lock file, which a forked child closes. Returns false if its number is too large.
-pub(crate) fn list(descriptor: RawFd) -> bool {
+/// The file that is open with this descriptor.
+fn file_of(descriptor: RawFd) -> Option<u64> {
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the call writes a `stat` to `stat`, or fails.
+    if unsafe { libc::fstat(descriptor, stat.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: the call wrote it.
+    let stat = unsafe { stat.assume_init() };
+    Some(short(FileId { dev: stat.st_dev, ino: stat.st_ino }))
+}
+
+/// The identity of a file in one word.
+fn short(FileId { dev, ino }: FileId) -> u64 {
+    dev.rotate_left(BITS as u32 / 2) ^ ino
+}
+
+/// Waits for the forks that are in progress, and lets no other one begin until the result is dropped. The caller must start no
+/// program meanwhile.
+pub(crate) fn hold_forks() -> MutexGuard<'static, ()> {
+    FORK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lists the descriptor of the lock file `file`, which a forked child closes. Returns false if its number is too large.
+pub(crate) fn list(descriptor: RawFd, file: FileId) -> bool {
     let number = descriptor as usize;
-    let Some(word) = LISTED.get(number / BITS) else { return false };
+    let (Some(word), Some(listed)) = (LISTED.get(number / BITS), FILES.get(number)) else { return false };
     USED.fetch_max(number / BITS + 1, SeqCst);
+    listed.store(short(file), SeqCst);
     word.fetch_or(1 << (number % BITS), SeqCst);
     true
 }

@@ -13,6 +13,8 @@
 //! a bounded number of threads, [`CancelToken`], the [files](OpenFiles) that other processes have open, and directories that
 //! only [this user](private_dir) can write to.
 //!
+//! Other code may close the file of a lock, and open its own with the same number: such a file is not used, unlocked or closed.
+//!
 //! The first lock installs handlers around `fork` for the life of the process: the only state that is not in a value.
 //!
 //! ```
@@ -56,7 +58,7 @@ pub use lock::{FileLock, LockFile, TryLock};
 pub use open_files::OpenFiles;
 pub use parallel::{Mapped, map};
 pub use private::{NotPrivate, TempDir, private_dir, private_user_dir};
-pub use process::{ForkMark, ProcessId};
+pub use process::{ForkMark, ProcessId, without_fork};
 pub use pseudo::{descend, pseudo_below, pseudo_file_system};
 pub use rooted::RootedFs;
 pub use state::{FileId, FileKind, FileStat, FileState};

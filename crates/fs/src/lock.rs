@@ -3,6 +3,11 @@
 //! A lock belongs to the process that took it. A [`LockFile`] is listed from the time it is opened until it is closed, and a
 //! forked child closes all that are listed: so the lock ends with its process, whatever the children do. The child's copy
 //! of a lock refers to a closed file; it unlocks nothing, and returns errors.
+//!
+//! **Closed by other code.** A program that becomes a daemon may close all its files, and then get their numbers for its own.
+//! So a lock file remembers which file it is, and is looked at before each use: if the number is no file's or another one's, it
+//! is not used, unlocked or closed any more. The lock ended when the file was closed. The look and the use are two calls: a
+//! thread must not close files that it did not open while another thread uses this crate.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -16,7 +21,7 @@ use crate::call::{FsOp, Watch};
 use crate::ffi;
 use crate::limits::has_no_locks;
 use crate::process::ProcessId;
-use crate::state::FileId;
+use crate::state::{FileId, FileStat};
 
 /// The number of attempts to open a lock file while the process forks.
 const ATTEMPTS: u32 = 1000;
@@ -28,6 +33,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub struct LockFile {
     /// `None` while it is dropped.
     file: Option<File>,
+    id: FileId,
     process: ProcessId,
 }
 
@@ -56,15 +62,17 @@ impl LockFile {
     ///
     /// # Errors
     /// Those of `open`, which may be called several times; `EAGAIN` if the process forks all the time.
-    pub(crate) fn open(mut open: impl FnMut() -> io::Result<File>) -> io::Result<Self> {
+    pub fn open(mut open: impl FnMut() -> io::Result<File>) -> io::Result<Self> {
         ffi::install()?;
         for _ in 0..ATTEMPTS {
             let Some(before) = ffi::settled_forks() else {
                 std::thread::sleep(PAUSE);
                 continue;
             };
-            let file = Self { file: Some(open()?), process: ProcessId::current() };
-            if !ffi::list(file.file()?.as_raw_fd()) {
+            let file = open()?;
+            let (id, number) = (identity(&file)?, file.as_raw_fd());
+            let file = Self { file: Some(file), id, process: ProcessId::current() };
+            if !ffi::list(number, id) {
                 return Err(Errno::MFILE.into());
             }
             if ffi::forks() == before {
@@ -77,28 +85,31 @@ impl LockFile {
     /// Returns the open file.
     ///
     /// # Errors
-    /// This is a copy in a forked child, where the file is closed.
+    /// The file is closed: this is a copy in a forked child, or other code closed it.
     pub fn file(&self) -> io::Result<&File> {
-        let is_open = self.process.is_current_generation();
-        self.file
-            .as_ref()
-            .filter(|_| is_open)
-            .ok_or_else(|| io::Error::other("the file is the parent process's"))
+        let file = self.file.as_ref().filter(|_| self.process.is_current_generation());
+        let file = file.filter(|file| identity(file).is_ok_and(|id| id == self.id));
+        file.ok_or_else(|| io::Error::other("the lock file was closed, by a fork or by other code"))
     }
 
-    /// Whether this process opened the file, and not its parent before a fork.
+    /// Whether the file is open, and was opened by this process and not by its parent before a fork.
     pub fn is_own(&self) -> bool {
-        self.process.is_current()
+        self.process.is_current() && self.file().is_ok()
     }
+}
+
+fn identity(file: &File) -> io::Result<FileId> {
+    Ok(FileStat::of(&rustix::fs::fstat(file)?).state.id)
 }
 
 impl Drop for LockFile {
     fn drop(&mut self) {
+        let is_own = self.is_own();
         let Some(file) = self.file.take() else { return };
-        if self.is_own() {
+        if is_own {
             ffi::unlist(file.as_raw_fd());
         } else {
-            // It was closed after the fork, and the number may be another file's by now.
+            // It was closed, and the number may be another file's by now.
             let _ = file.into_raw_fd();
         }
     }
@@ -163,12 +174,12 @@ impl FileLock {
     /// The locked file.
     ///
     /// # Errors
-    /// This is a copy in a forked child, where the file is closed.
+    /// As [`LockFile::file`].
     pub fn file(&self) -> io::Result<&File> {
         self.file.file()
     }
 
-    /// Whether this process locked the file, and not its parent before a fork.
+    /// Whether this process holds the lock, and not its parent since before a fork.
     pub fn is_own(&self) -> bool {
         self.file.is_own()
     }

@@ -37,6 +37,15 @@ impl ProcessId {
     }
 }
 
+/// Calls `change` while no thread forks this process. So a forked child finds all that it changes complete, and no lock held
+/// that only such calls take: a lock, or a cell that is filled once, which another thread was using would stay locked in the
+/// child for ever. For short changes of memory: forks wait, so `change` must start no process.
+pub fn without_fork<T>(change: impl FnOnce() -> T) -> T {
+    let _ = ffi::install();
+    let _held = ffi::hold_forks();
+    change()
+}
+
 /// Reports once in each forked child that a value is a copy, without a system call: for counts that the parent writes itself.
 /// A child that was made without the C library's `fork` is not noticed.
 #[derive(Debug)]

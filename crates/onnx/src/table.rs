@@ -1,8 +1,5 @@
 //! The table of ONNX operators.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
 use crate::mapping::{
     constants, conv, conv_transpose, elementwise as each, matrix, movement as moves, normalise, pool, reduce,
     resize, slice, views,
@@ -45,13 +42,8 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
 
 /// The row for an operator, or the reason why there is none.
 pub(crate) fn find(domain: &str, op_type: &str, opset: i64) -> Result<&'static Operator, String> {
-    static ROWS: LazyLock<HashMap<&str, Vec<&Operator>>> = LazyLock::new(|| {
-        let mut rows: HashMap<_, Vec<_>> = HashMap::new();
-        operators().for_each(|row| rows.entry(row.op_type).or_default().push(row));
-        rows
-    });
-    let mut rows = ROWS.get(op_type).cloned().unwrap_or_default();
-    rows.retain(|row| row.domain == domain);
+    let rows = operators().filter(|row| row.op_type == op_type && row.domain == domain);
+    let rows: Vec<_> = rows.collect();
     match rows.iter().find(|row| (row.since..=row.until).contains(&opset)) {
         Some(row) => Ok(row),
         None if rows.is_empty() => Err(why_not(domain, op_type)),

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 
+use opkeep_fs::ProcessId;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
 };
@@ -22,10 +23,13 @@ pub enum OnParentExit {
     Terminate,
 }
 
-/// A running program with all its children. They are killed when this is dropped.
+/// A running program with all its children. They are killed when this is dropped, except by a forked child of the process that
+/// started it.
 #[derive(Debug)]
 pub struct ProcessGroup {
     child: Child,
+    /// The process that started it.
+    owner: ProcessId,
     reaped: bool,
 }
 
@@ -46,7 +50,7 @@ impl ProcessGroup {
             observer: sandbox.observer.map(Observer::socket),
         };
         ffi::before_exec(command, steps);
-        Ok(Self { child: command.spawn()?, reaped: false })
+        Ok(Self { child: command.spawn()?, owner: ProcessId::current(), reaped: false })
     }
 
     /// The program, for its pipes.
@@ -74,6 +78,11 @@ impl ProcessGroup {
         self.id().and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
     }
 
+    /// Whether this process started the program, and not its parent before a fork.
+    pub(crate) fn is_own(&self) -> bool {
+        self.owner.is_current()
+    }
+
     /// Sends SIGTERM to the whole group. A process may ignore it.
     pub(crate) fn terminate_group(&self) {
         self.signal(Signal::TERM);
@@ -82,8 +91,11 @@ impl ProcessGroup {
     /// Kills the rest of the group and returns the status of the program itself.
     ///
     /// # Errors
-    /// The system cannot tell the status.
+    /// The system cannot tell the status; or another process started the program, of which this is a forked child.
     pub fn end(&mut self) -> io::Result<ExitStatus> {
+        if !self.is_own() {
+            return Err(io::Error::other("the program belongs to the parent process"));
+        }
         self.signal(Signal::KILL);
         let status = self.child.wait()?;
         self.reaped = true;
@@ -92,7 +104,7 @@ impl ProcessGroup {
 
     fn signal(&self, signal: Signal) {
         // Until the program is reaped, no other process has its number, so this signals only its own group.
-        if let Some(group) = self.id().filter(|_| !self.reaped) {
+        if let Some(group) = self.id().filter(|_| !self.reaped && self.is_own()) {
             // Usually the group is already gone.
             let _ = kill_process_group(group, signal);
         }

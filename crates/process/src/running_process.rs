@@ -45,7 +45,8 @@ pub(crate) struct Launch {
     pub(crate) began: Instant,
 }
 
-/// A started program whose end is to be awaited. When dropped, it and all its children are killed.
+/// A started program whose end is to be awaited. When dropped, it and all its children are killed, except in a forked child of
+/// the process that started it.
 #[derive(Debug)]
 pub struct RunningProcess {
     launch: Launch,
@@ -150,10 +151,11 @@ impl RunningProcess {
         came
     }
 
-    /// Reads the rest of the output of a program that has ended or is about to, for at most `at_most`.
+    /// Reads the rest of the output of a program that has ended or is about to, for at most `at_most`. In a forked child the
+    /// output is the parent's.
     fn read_rest(&mut self, at_most: Duration) {
         let began = Instant::now();
-        loop {
+        while self.group.is_own() {
             self.read();
             let left = at_most.saturating_sub(began.elapsed());
             if self.pipe.is_none() || left.is_zero() {

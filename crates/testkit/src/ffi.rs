@@ -1,4 +1,4 @@
-//! An allocator that counts, and processes that lack the system's means of confinement.
+//! An allocator that counts, and processes that fork, close their files, change their user, or lack the means of confinement.
 #![expect(
     unsafe_code,
     reason = "an allocator is an unsafe trait, whose calls go to the system's; and a child is prepared between fork and exec"
@@ -117,6 +117,23 @@ impl ForkedChild {
         let waited = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
         waited == self.0 && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
     }
+}
+
+/// Closes all files of this process but its three standard ones, as a program does that becomes a daemon.
+pub fn close_all_files() {
+    // SAFETY: the test owns the files, whose owners must not take their numbers for theirs any more: that is what it checks.
+    let failed = unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
+    assert_eq!(failed, 0, "{}", io::Error::last_os_error());
+}
+
+/// Makes this process one of the user `user`, who is not root.
+///
+/// # Panics
+/// If this process may not do that.
+pub fn become_user(user: u32) {
+    // SAFETY: the call takes a number.
+    let failed = unsafe { libc::setuid(user) };
+    assert_eq!(failed, 0, "{}", io::Error::last_os_error());
 }
 
 /// A means by which programs are confined, observed or started, and which a host may lack.

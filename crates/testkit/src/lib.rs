@@ -51,7 +51,10 @@ pub use context::TestContext;
 pub use cpu_time::CpuTime;
 pub use digests::PlainDigests;
 pub use dir_snapshot::DirSnapshot;
-pub use ffi::{Counting, ForkedChild, Means, allocations, fork, in_forked_child, most_bytes, without_means};
+pub use ffi::{
+    Counting, ForkedChild, Means, allocations, become_user, close_all_files, fork, in_forked_child,
+    most_bytes, without_means,
+};
 pub use interleave::{Body, interleave};
 pub use null::NullBackend;
 pub use trials::{run_apart, run_waiting};

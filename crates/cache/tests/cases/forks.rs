@@ -4,18 +4,18 @@ use std::fs::{self, File};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_cache::{Claim, Failure, PublishError, RemoteConfig, Source, TargetCache, Ticket};
-use opkeep_fs::{Fs, RootedFs, TempDir, TryLock};
+use opkeep_fs::{Fs, RootedFs, TempDir, TryLock, without_fork};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall};
-use opkeep_testkit::{fork, in_forked_child};
+use opkeep_testkit::{close_all_files, fork, in_forked_child};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use crate::common::{Host, build, builder, claim, hit, key, pending, publish, resume, settle, until};
+use crate::common::{Host, build, builder, claim, hit, key, pending, publish, resume, settle, text, until};
 use crate::processes::{Children, at, holder, spawn};
 
 /// The longest time until the lock of a killed process is free.
@@ -318,4 +318,83 @@ fn check_in_child(locks: &Path, others: impl Iterator<Item = (RawFd, u64)>) {
         }
         thread::sleep(Duration::from_micros(50));
     }
+}
+
+pub(crate) fn cells_in_a_child() {
+    run("fork-and-cells");
+}
+
+/// Another thread fills a cell and holds a lock when the process forks: the child finds one filled, the other free.
+pub(crate) fn fork_and_cells(file: &Path) {
+    static CELL: OnceLock<()> = OnceLock::new();
+    static LOCK: Mutex<bool> = Mutex::new(false);
+    let (begun, begins) = std::sync::mpsc::channel();
+    let other = thread::spawn(move || {
+        without_fork(|| {
+            let mut is_complete = LOCK.lock().unwrap();
+            CELL.get_or_init(|| {
+                begun.send(()).unwrap();
+                thread::sleep(Duration::from_millis(100));
+            });
+            *is_complete = true;
+        });
+    });
+    begins.recv().unwrap();
+    assert!(in_forked_child(|| {
+        assert!(CELL.get().is_some());
+        assert!(LOCK.try_lock().is_ok_and(|is_complete| *is_complete));
+        // It may fork as well.
+        assert!(in_forked_child(|| without_fork(|| assert!(LOCK.try_lock().is_ok()))));
+    }));
+    other.join().unwrap();
+    fs::write(file, "").unwrap();
+}
+
+pub(crate) fn closed_files() {
+    run("close-all");
+}
+
+/// A process with tickets closes all its files, and gets their numbers for its own. Those are not written, unlocked or closed.
+pub(crate) fn close_all(cache: &TargetCache, file: &Path) {
+    let ends: [fn(Ticket); 4] = [
+        drop,
+        |ticket| ticket.abandon(Failure::new("for nobody")),
+        |ticket| assert!(ticket.publish(&builder(&text(1))).unwrap().local.is_some()),
+        |ticket| {
+            ticket.heartbeat();
+            drop(ticket);
+        },
+    ];
+    for (number, end) in ends.into_iter().enumerate() {
+        let name = format!("kernel {number}");
+        let ticket = build(claim(cache, &name));
+        let waiter = pending(claim(cache, &name));
+        let kept = build(claim(cache, "another"));
+        close_all_files();
+        let dir = tempfile::tempdir().unwrap();
+        let paths: Vec<PathBuf> = (0..8).map(|own| dir.path().join(format!("{own}"))).collect();
+        let own: Vec<File> = paths.iter().map(|path| File::create_new(path).unwrap()).collect();
+        for file in &own {
+            file.lock().unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        }
+        let are_untouched = || {
+            own.iter().zip(&paths).all(|(file, path)| {
+                let (found, at) = (file.metadata().unwrap(), fs::metadata(path).unwrap());
+                let is_same = (found.ino(), found.len()) == (at.ino(), 0);
+                is_same && found.modified().unwrap() == SystemTime::UNIX_EPOCH
+            })
+        };
+        // A forked child has these files, too.
+        assert!(in_forked_child(|| assert!(are_untouched())));
+        // The lock ended with its file, so another caller gets the key.
+        let waiter = build(settle(cache, Claim::Pending(waiter)));
+        end(ticket);
+        drop(kept);
+        assert!(are_untouched(), "{number}");
+        assert!(paths.iter().all(|path| File::open(path).unwrap().try_lock().is_err()), "{number}");
+        drop(waiter);
+        drop(build(claim(cache, "another")));
+    }
+    fs::write(file, "").unwrap();
 }

@@ -18,7 +18,7 @@ fn main() {
         let arguments: Vec<String> = arguments.collect();
         return processes::other_process(&arguments);
     }
-    let tests: [(&str, fn()); 10] = [
+    let tests: [(&str, fn()); 12] = [
         ("one_of_four_takes_over_from_a_killed_holder", processes::one_of_four_takes_over),
         ("waiters_of_other_processes_share_a_failure", processes::waiters_share_a_failure),
         ("a_stopped_holder_is_waited_for_as_long_as_asked", processes::a_stopped_holder),
@@ -26,6 +26,8 @@ fn main() {
         ("a_forked_child_opens_its_own_cache", forks::an_own_cache),
         ("a_killed_parents_lock_ends_while_its_child_runs", forks::a_killed_parent),
         ("forks_during_locks_keep_no_lock_and_close_no_other_file", forks::forks_during_locks),
+        ("a_fork_waits_for_changes_of_memory", forks::cells_in_a_child),
+        ("files_that_other_code_closed_are_not_used", forks::closed_files),
         ("a_cold_crowd_of_processes_builds_each_key_once", processes::a_cold_crowd),
         ("pending_keys_keep_a_fourth_of_the_files_open", processes::pending_keys),
         ("nothing_is_corrupt_lost_or_built_twice", soak::nothing_is_corrupt_lost_or_built_twice),

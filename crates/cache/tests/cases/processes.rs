@@ -57,6 +57,8 @@ pub(crate) fn other_process(arguments: &[String]) {
         "fork-and-hold" => crate::forks::fork_and_hold(&cache, file),
         "fork-and-wait" => crate::forks::fork_and_wait(&cache, file),
         "fork-during-locks" => crate::forks::fork_during_locks(Path::new(root), file),
+        "fork-and-cells" => crate::forks::fork_and_cells(file),
+        "close-all" => crate::forks::close_all(&cache, file),
         "pending" => hold_pending(Path::new(root)),
         "crowd" => crowd(&cache, file),
         "soak" => crate::soak::work(&cache, file),

@@ -15,7 +15,6 @@
 mod cache;
 mod digest;
 mod errors;
-pub(crate) mod fork;
 mod hit;
 mod key;
 mod pointers;

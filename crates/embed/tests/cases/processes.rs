@@ -50,32 +50,37 @@ pub(crate) fn other_process(arguments: &[String]) {
         "fork" => fork(&files),
         "fork-own" => own_work(&files),
         "killed" => place_until_killed(directory),
+        "fork-opening" => crate::endings::fork_while_opening(&directory.join("store")),
+        "exit" => crate::endings::exit_with_a_ticket(&files),
+        "hold-with-program" => crate::endings::hold_with_a_program(&files, directory),
+        "late" => crate::endings::publish_late(&files, directory),
+        "other-user" => crate::endings::work_as_another_user(&files),
         "place" => place_without_descriptors(directory),
         other => panic!("{other}"),
     }
 }
 
-fn open(directory: &Path) -> TargetFiles {
+pub(crate) fn open(directory: &Path) -> TargetFiles {
     let config = FileCacheConfig::new(StoreConfig::new(directory.join("store")), "test");
     FileCache::open(config).unwrap().target("cuda-sm_90").unwrap()
 }
 
-fn key() -> FileKey {
+pub(crate) fn key() -> FileKey {
     FileKey::new([1; 32])
 }
 
-fn group() -> NewGroup<'static> {
+pub(crate) fn group() -> NewGroup<'static> {
     NewGroup::new([("file", &b"data"[..])])
 }
 
-fn begin(files: &TargetFiles) -> GroupTicket {
+pub(crate) fn begin(files: &TargetFiles) -> GroupTicket {
     match files.get_or_begin(&key(), &Options::default()).unwrap() {
         GroupClaim::Begin(ticket) => ticket,
         other => panic!("expected a ticket: {other:?}"),
     }
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < end, "{what} did not come");
@@ -84,10 +89,10 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// A process that ends with the test, whether or not it passes.
-struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Process {
-    fn start(role: &str, directory: &Path) -> Self {
+    pub(crate) fn start(role: &str, directory: &Path) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([CHILD, role, directory.to_str().unwrap()]);
         Self(command.stdin(Stdio::null()).spawn().unwrap())
@@ -100,11 +105,11 @@ impl Process {
         process
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
-    fn succeeds(mut self) {
+    pub(crate) fn succeeds(mut self) {
         assert!(self.0.wait().unwrap().success());
     }
 }

@@ -2,17 +2,16 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, fcntl_lock, flock};
+use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use crate::quarantine::{RepairError, files};
-use opkeep_fs::Dir;
+use opkeep_fs::{Dir, FileLock, LockFile, TryLock};
 
 /// The names of locks of a whole cache that are taken with `flock`: MindSpore's during its start, and the build lock of
 /// opkeep.
@@ -27,16 +26,28 @@ const POLL: Duration = Duration::from_millis(5);
 /// Locks that this process holds until the value is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
-    held: Vec<File>,
+    held: Vec<HeldLock>,
     /// Whether a lock could not be taken because the file system has no locks.
     pub(crate) unsupported: bool,
+}
+
+/// A lock that this process holds until this is dropped.
+#[derive(Debug)]
+enum HeldLock {
+    Whole {
+        _lock: FileLock,
+    },
+    /// A lock of the process on a part of the file. No forked child has it.
+    Record {
+        _file: File,
+    },
 }
 
 /// The outcome of an attempt to lock.
 #[derive(Debug)]
 enum LockAttempt {
-    /// This process holds the lock until the file is dropped.
-    Held(File),
+    /// This process holds the lock.
+    Held(HeldLock),
     /// The lock file is missing, so no process holds the lock.
     Missing,
     /// No process holds the lock, and this user may not take it.
@@ -53,16 +64,14 @@ impl Locks {
     pub(crate) fn of_cache(dir: &Dir, with_build_lock: bool) -> Result<Self, RepairError> {
         let mut locks = Self::default();
         // The lock on the directory itself excludes other repairs; no framework takes it.
-        match lock_soon(dir) {
-            Err(Errno::WOULDBLOCK) => return Err(RepairError::Locked { lock: dir.path().to_owned() }),
-            Err(_) => locks.unsupported = true,
-            Ok(()) => {}
+        match dir.open_as_lock().map(lock_soon) {
+            Ok(LockAttempt::Held(lock)) => locks.held.push(lock),
+            Ok(LockAttempt::Busy) => return Err(RepairError::Locked { lock: dir.path().to_owned() }),
+            Ok(_) | Err(_) => locks.unsupported = true,
         }
         let wanted = CACHE_LOCKS.into_iter().filter(|name| with_build_lock || *name != ".opkeep.lock");
         for name in wanted {
-            let attempt =
-                files::lock_file(dir, name).map(|file| file.map_or(LockAttempt::Missing, lock_cache));
-            locks.add(dir, name, attempt)?;
+            locks.add(dir, name, lock_cache(dir, name))?;
         }
         for name in CACHE_RECORD_LOCKS {
             locks.add(dir, name, lock_record(dir, name))?;
@@ -82,7 +91,7 @@ impl Locks {
     fn add(&mut self, dir: &Dir, name: &str, attempt: io::Result<LockAttempt>) -> Result<(), RepairError> {
         let lock = || -> PathBuf { dir.path().join(name) };
         match attempt {
-            Ok(LockAttempt::Held(file)) => self.held.push(file),
+            Ok(LockAttempt::Held(lock)) => self.held.push(lock),
             Ok(LockAttempt::Missing | LockAttempt::Free) => {}
             Ok(LockAttempt::Unsupported) => self.unsupported = true,
             Ok(LockAttempt::Busy) => return Err(RepairError::Locked { lock: lock() }),
@@ -92,24 +101,27 @@ impl Locks {
     }
 }
 
-fn lock_cache((file, _): (File, bool)) -> LockAttempt {
-    match lock_soon(&file) {
-        Ok(()) => LockAttempt::Held(file),
-        Err(Errno::WOULDBLOCK) => LockAttempt::Busy,
-        Err(_) => LockAttempt::Unsupported,
+fn lock_cache(dir: &Dir, name: &str) -> io::Result<LockAttempt> {
+    let open = || files::lock_file(dir, name)?.map(|(file, _)| file).ok_or(io::ErrorKind::NotFound.into());
+    match LockFile::open(open) {
+        Ok(file) => Ok(lock_soon(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(LockAttempt::Missing),
+        Err(error) => Err(error),
     }
 }
 
 /// Takes a lock, and retries for [`RETRY_FOR`]: a child process that the last holder just started may have the lock until
 /// it calls exec.
-fn lock_soon(file: impl AsFd) -> Result<(), Errno> {
+fn lock_soon(mut file: LockFile) -> LockAttempt {
     let began = Instant::now();
     loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if began.elapsed() < RETRY_FOR => sleep(POLL),
-            Err(Errno::INTR) => {}
-            attempt => return attempt,
-        }
+        file = match FileLock::try_exclusive(file) {
+            Ok(TryLock::Held(lock)) => return LockAttempt::Held(HeldLock::Whole { _lock: lock }),
+            Ok(TryLock::Busy(_)) if began.elapsed() >= RETRY_FOR => return LockAttempt::Busy,
+            Ok(TryLock::Busy(file)) => file,
+            Ok(TryLock::Unsupported(_)) | Err(_) => return LockAttempt::Unsupported,
+        };
+        sleep(POLL);
     }
 }
 
@@ -124,7 +136,7 @@ fn lock_record(dir: &Dir, name: &str) -> io::Result<LockAttempt> {
         });
     }
     Ok(match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => LockAttempt::Held(file),
+        Ok(()) => LockAttempt::Held(HeldLock::Record { _file: file }),
         Err(Errno::AGAIN | Errno::ACCESS) => LockAttempt::Busy,
         Err(_) => LockAttempt::Unsupported,
     })

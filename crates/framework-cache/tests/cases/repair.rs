@@ -14,8 +14,8 @@ use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCa
 use opkeep_framework_cache::quarantine::{QuarantineProgress, RepairError, RunId, SkipCause};
 use opkeep_framework_cache::restore::{RestoreOptions, newest, quarantines, restore};
 use opkeep_framework_cache::scan::InUse;
-use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::caches::{Rank, cann_kernel};
+use opkeep_testkit::{DirSnapshot, fork};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 
 /// Runs this program as the other process.
@@ -36,6 +36,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("an_undo_that_is_killed_can_be_repeated", an_undo_that_is_killed_can_be_repeated),
         test("an_undo_of_a_fill_that_is_killed_can_be_repeated", an_undo_of_a_fill_that_is_killed),
         test("a_locked_cache_is_left_alone", a_locked_cache_is_not_repaired),
+        test("a_killed_repair_with_a_child_leaves_no_lock", a_killed_repair_with_a_child),
         test("a_locked_kernel_is_left_alone", a_locked_kernel_is_not_repaired),
         test("a_rank_that_is_locked_is_not_filled", a_rank_that_is_locked_is_not_filled),
         test("files_that_were_opened_since_the_scan_stay", files_that_were_opened_since_the_scan_stay),
@@ -56,6 +57,14 @@ fn child(what: &str, path: &Path, how: &str) {
         "repair" => {
             let step = dies_at(how);
             Repair { observe: &|_| step(), ..Repair::new() }.repair_all(path);
+        }
+        "repair-and-fork" => {
+            let observe = |_: QuarantineProgress| {
+                let child = fork(|| std::thread::sleep(std::time::Duration::from_secs(600)), false);
+                println!("{}", child.id());
+                dies_at("0")();
+            };
+            Repair { observe: &observe, ..Repair::new() }.repair_all(path);
         }
         "undo" => {
             let step = dies_at(how);
@@ -228,6 +237,23 @@ impl Drop for Holder {
         drop(self.0.stdin.take());
         let _ = self.0.wait();
     }
+}
+
+/// The child was forked while the locks were held, and runs on.
+fn a_killed_repair_with_a_child() {
+    let base = tempfile::tempdir().unwrap();
+    some_broken(base.path());
+    let rank = base.path().join("rank_0/kernel_meta");
+    fs::write(rank.join("file.lock"), "").unwrap();
+    let mut repair = command("repair-and-fork", base.path(), "");
+    let mut repair = repair.stdout(Stdio::piped()).spawn().unwrap();
+    let mut number = String::new();
+    BufReader::new(repair.stdout.take().unwrap()).read_line(&mut number).unwrap();
+    repair.wait().unwrap();
+    let mended: Vec<_> = scan_all(base.path()).iter().map(|scan| Repair::new().repair(scan)).collect();
+    let child = rustix::process::Pid::from_raw(number.trim().parse().unwrap()).unwrap();
+    rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
+    assert!(mended.iter().all(Result::is_ok), "{mended:?}");
 }
 
 fn a_locked_cache_is_not_repaired() {

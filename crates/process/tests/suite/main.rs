@@ -1,3 +1,4 @@
 //! Tests with real programs.
 
+mod forks;
 mod sandbox;
