@@ -27,10 +27,15 @@ class ReplacedError(Exception):
 
 def check_library(path: str) -> None:
     """Fail if the file of a library differs from its state at the first call."""
-    stat = os.stat(path)
-    state = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    state = state_of(path)
     if _states.setdefault(path, state) != state:
         raise ReplacedError(path)
+
+
+def state_of(path: str) -> tuple[int, ...]:
+    """Return the identity, size and times of a file."""
+    stat = os.stat(path)
+    return (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 def check_package(directory: str) -> None:

@@ -26,17 +26,21 @@ _PREFIXES = (
 )
 """How the variables begin that Triton reads."""
 
+# Those of dumps, of profilers, of Triton's own tests and of its remote cache.
 _NEUTRAL_PREFIXES = (
     "MLIR_DUMP_",
     "MLIR_ENABLE_",
     "TRITON_CI_",
     "TRITON_CUPTI_",
     "TRITON_HSA_",
-    "TRITON_PARTITION_SCHEDULING_",
+    "TRITON_PARTITION_SCHEDULING_DUMP_",
+    "TRITON_PARTITION_SCHEDULING_ENABLE_DUMP_",
     "TRITON_PROFILE_",
     "TRITON_PROTON_",
     "TRITON_REDIS_",
-    "TRITON_ROC",
+    "TRITON_ROCPROFILER_",
+    "TRITON_ROCTRACER_",
+    "TRITON_ROCTX_",
     "TRITON_TEST_",
     "TRITON_WARMUP_",
 )

@@ -23,7 +23,7 @@ from .. import _native
 from . import _stock
 from ._compile import Compile
 from ._digests import digest_of
-from ._loaded import check_library, check_package, digest_of_package
+from ._loaded import check_library, check_package, digest_of_package, state_of
 from ._settings import settings_of_kernels, settings_of_launchers
 
 Parts = list[tuple[str, bytes, str]]
@@ -85,7 +85,7 @@ def host_toolchain(is_compiled: bool) -> _native.Toolchain:
             path = shutil.which(name)
             if path is not None:
                 _add_file(parts, name, path)
-                _add_text(parts, f"{name} --version", _version_of(path, *_state(path)))
+                _add_text(parts, f"{name} --version", _version_of(path, *state_of(path)))
         for name, value in settings_of_launchers().items():
             _add_text(parts, name, value)
         _add_text(parts, "CC", os.environ.get("CC", ""))
@@ -116,11 +116,6 @@ def _version_of(path: str, *_: int) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return output.stdout.decode(errors="replace").strip()
-
-
-def _state(path: str) -> tuple[int, ...]:
-    stat = os.stat(path)
-    return (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 def _toolchain(parts: Parts) -> _native.Toolchain:
