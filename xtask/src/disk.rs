@@ -86,6 +86,12 @@ pub(crate) fn empty_directory(path: &Path) -> Result<(), String> {
     fs::create_dir_all(path).map_err(message)
 }
 
+/// Removes a file or a directory.
+pub(crate) fn remove(path: &Path) -> Result<(), String> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    removed.map_err(|error| format!("cannot remove `{}`: {error}", path.display()))
+}
+
 /// The entries of a directory.
 pub(crate) fn entries(path: &Path) -> Result<Vec<PathBuf>, String> {
     let message = |error| format!("cannot read `{}`: {error}", path.display());

@@ -59,7 +59,7 @@ const TASKS: &[(&str, &str, Task)] = &[
     ),
     (
         "python",
-        "build, install and test the Python package, with each Python that there is; TEST names some tests",
+        "build, install and test the Python package, with each Python that there is; TEST names some tests, `--install` takes minutes",
         python::python,
     ),
     ("public-items", "count the public names of each library; CRATE lists them", public_items::public_items),

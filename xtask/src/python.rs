@@ -1,11 +1,15 @@
 //! `cargo xtask python`: the Python package, built as a wheel, installed in environments below `target/python`, and tested.
 //!
 //! The tests need nothing but the standard library. The first run gets maturin, which makes the wheel, from the package
-//! index; later ones need no network.
+//! index; later ones need no network. With `--install`, the package is installed as a user does, which takes minutes and needs
+//! the index.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use toml::de::DeTable;
 
 use crate::disk;
 
@@ -28,14 +32,14 @@ pub(crate) fn python(args: &[String]) -> Result<(), String> {
     let metadata = disk::metadata()?;
     let root = metadata["workspace_root"].as_str().ok_or("`cargo metadata` names no workspace root")?;
     let scratch = Path::new(root).join(SCRATCH);
+    if args == ["--install"] {
+        return install(Path::new(root), &scratch, first);
+    }
     let wheel = wheel(Path::new(root), &scratch, first)?;
     for (number, interpreter) in interpreters.iter().enumerate() {
         let python = installed(&scratch, interpreter, &wheel)?;
         println!("==> the tests with Python 3.{}", interpreter.minor);
-        let mut tests = Command::new(python);
-        tests.current_dir(root).env("PYTHONPATH", Path::new(root).join(CRATE).join("tests"));
-        // A test that the interpreter's development mode finds fault with fails.
-        tests.args(["-X", "dev", "-W", "error", "-m", "unittest"]);
+        let mut tests = unittest(Path::new(root), &python);
         match (args, number) {
             ([], 0) => tests.args(["discover", "-s"]).arg(Path::new(CRATE).join("tests")),
             ([], _) => tests.args(FOR_ALL),
@@ -44,6 +48,28 @@ pub(crate) fn python(args: &[String]) -> Result<(), String> {
         run(&mut tests)?;
     }
     Ok(())
+}
+
+/// The tests of the package that `python` has.
+fn unittest(root: &Path, python: &Path) -> Command {
+    let mut tests = Command::new(python);
+    tests.current_dir(root).env("PYTHONPATH", root.join(CRATE).join("tests"));
+    // A test that the interpreter's development mode finds fault with fails.
+    tests.args(["-X", "dev", "-W", "error", "-m", "unittest"]);
+    tests
+}
+
+/// Installs the package as README.md says, in a new environment: optimized, with the build requirements that pip gets. Then
+/// it runs the tests that run with each Python.
+fn install(root: &Path, scratch: &Path, interpreter: &Interpreter) -> Result<(), String> {
+    disk::empty_directory(&scratch.join("installed"))?;
+    let python = environment(scratch, "installed", interpreter, &[])?;
+    let mut install = Command::new(&python);
+    install.args(["-m", "pip", "install"]).arg(format!("./{CRATE}")).current_dir(root);
+    let begin = Instant::now();
+    run(&mut install).map_err(|error| format!("{error}; is the package index reachable?"))?;
+    println!("==> installed in {:.0} s", begin.elapsed().as_secs_f64());
+    run(unittest(root, &python).args(FOR_ALL))
 }
 
 /// An installed Python.
@@ -87,10 +113,30 @@ impl Interpreter {
     }
 }
 
-/// Builds the wheel as `pip install ./crates/python` does, but without optimizations and with the maturin of an environment.
-/// Returns its path.
+/// The packages that pyproject.toml requires to build the wheel.
+fn build_requirements(root: &Path) -> Result<Vec<String>, String> {
+    let path = format!("{CRATE}/pyproject.toml");
+    let text = disk::text_if_exists(root, &path)?.unwrap_or_default();
+    let project = DeTable::parse(&text).map_err(|error| format!("`{path}`: {error}"))?;
+    let system = project.get_ref().get("build-system").and_then(|system| system.get_ref().get("requires"));
+    let requirements = system.and_then(|requires| requires.get_ref().as_array());
+    let requirements = requirements.ok_or_else(|| format!("`{path}` has no list `build-system.requires`"))?;
+    Ok(requirements.iter().filter_map(|name| Some(name.get_ref().as_str()?.to_owned())).collect())
+}
+
+/// Builds the wheel as `pip install ./crates/python` does, but without optimizations, and in an environment that stays. It has
+/// what pyproject.toml requires and nothing else, so a missing requirement fails here, too. Returns its path.
 fn wheel(root: &Path, scratch: &Path, interpreter: &Interpreter) -> Result<PathBuf, String> {
-    let python = environment(scratch, "build", interpreter, &[MATURIN])?;
+    let requirements = build_requirements(root)?;
+    // The file's name changes with its content, and with it the environment.
+    let constraints = scratch.join("constraints");
+    disk::empty_directory(&constraints)?;
+    let version = constraints.join(MATURIN);
+    disk::write(&version, MATURIN)?;
+    let version = version.to_string_lossy();
+    let packages: Vec<_> =
+        requirements.iter().map(String::as_str).chain(["--constraint", &version]).collect();
+    let python = environment(scratch, "build", interpreter, &packages)?;
     let wheels = scratch.join("wheels");
     disk::empty_directory(&wheels)?;
     let mut build = pip(&python);
@@ -113,7 +159,7 @@ fn installed(scratch: &Path, interpreter: &Interpreter, wheel: &Path) -> Result<
     Ok(python)
 }
 
-/// Returns the Python of an environment, which is created with `packages` if it is missing.
+/// Returns the Python of an environment, which is created if there is none with these packages.
 fn environment(
     scratch: &Path,
     name: &str,
@@ -122,14 +168,15 @@ fn environment(
 ) -> Result<PathBuf, String> {
     let directory = scratch.join(name);
     let python = directory.join("bin/python");
-    let is_ready = directory.join("ready");
-    if !is_ready.exists() {
+    // Written last: an interrupted pip leaves a part.
+    let ready = packages.join("\n");
+    if disk::text_if_exists(&directory, "ready")?.as_deref() != Some(&ready) {
         run(Command::new(&interpreter.program).args(["-m", "venv", "--clear"]).arg(&directory))?;
         if !packages.is_empty() {
             run(pip(&python).arg("install").args(packages))
                 .map_err(|error| format!("{error}; is the package index reachable?"))?;
         }
-        disk::write(&is_ready, "")?;
+        disk::write(&directory.join("ready"), &ready)?;
     }
     Ok(python)
 }

@@ -53,16 +53,11 @@ impl Environment {
     /// Makes the environment, or what is missing of it. For a `part` of the cases it has the newest Triton, and one of the
     /// other frameworks, by this number.
     pub(super) fn of(directory: &Path, part: Option<u32>) -> Result<Self, Skip> {
-        let python = system_python()?;
-        let directory = absolute(directory)?;
-        let mut environment = Self { directory, frameworks: Vec::new(), skipped: Vec::new() };
-        environment.create()?;
-        let versions = environment.versions_of_triton()?;
-        let range = newest_and_oldest(&versions).ok_or_else(|| {
-            Skip::Skipped(format!("pip finds no Triton of 3.2 to 3.9 for this Python, only {versions:?}"))
-        })?;
-        environment.wheel()?;
-        let (newest, oldest) = (range.first(), range.get(1));
+        let (mut environment, python, versions) = Self::with_wheel(directory)?;
+        let (newest, oldest) = match &versions[..] {
+            [oldest, .., newest] => (Some(newest), Some(oldest)),
+            versions => (versions.first(), None),
+        };
         newest.map_or(Ok(()), |version| environment.beside("triton", version))?;
         let others: [Other; 4] = [
             |environment, _, oldest| oldest.map_or(Ok(()), |version| environment.beside("triton", version)),
@@ -77,6 +72,43 @@ impl Environment {
             }
         }
         Ok(environment)
+    }
+
+    /// The environment with our wheel and no framework, the version of its Python, and the versions of Triton that the adapter is
+    /// for, from the oldest to the newest.
+    pub(super) fn with_wheel(directory: &Path) -> Result<(Self, [u32; 2], Vec<String>), Skip> {
+        let python = system_python()?;
+        let directory = absolute(directory)?;
+        let environment = Self { directory, frameworks: Vec::new(), skipped: Vec::new() };
+        environment.create()?;
+        let found = environment.versions_of_triton()?;
+        let versions = supported(&found);
+        if versions.is_empty() {
+            let reason = format!("pip finds no Triton of 3.2 to 3.9 for this Python, only {found:?}");
+            return Err(Skip::Skipped(reason));
+        }
+        environment.wheel()?;
+        // For the tests of tickets.
+        environment.install("greenlet", &["greenlet"])?;
+        Ok((environment, python, versions))
+    }
+
+    /// Calls `test` with Triton of this version, which is removed if it was not installed before.
+    pub(super) fn with_triton(
+        &mut self,
+        version: &str,
+        test: impl FnOnce(&Self, &Installed) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let directory = format!("triton-{version}");
+        let was_installed = self.is_installed(&directory);
+        self.beside("triton", version)?;
+        let Some(framework) = self.frameworks.pop() else { return Ok(()) };
+        let tested = test(self, &framework);
+        if !was_installed {
+            disk::remove(&self.mark_of(&directory))?;
+            disk::remove(&self.directory.join(&directory))?;
+        }
+        tested
     }
 
     /// Triton for AMD's devices: the newest one, which needs no other package.
@@ -132,8 +164,12 @@ impl Environment {
             return Ok(listed_versions(&printed));
         }
         if errors.contains("No matching distribution found") {
-            let reason = "pip finds no version of triton: the package index is not reachable, or has none for this machine";
-            return Err(Skip::Skipped(reason.to_owned()));
+            let refused = errors.lines().rfind(|line| line.contains("connection broken"));
+            let reason = refused.map_or_else(
+                || "the package index has no Triton for this machine".to_owned(),
+                |line| format!("the package index is not reachable. pip printed: {line}"),
+            );
+            return Err(Skip::Skipped(reason));
         }
         Err(Skip::Failed(format!("`pip index versions triton` ended with {}: {errors}", found.status)))
     }
@@ -200,11 +236,15 @@ impl Environment {
 
     /// Whether an earlier run installed all of it: a file says so, since an interrupted pip leaves a part.
     fn is_installed(&self, name: &str) -> bool {
-        self.directory.join(format!("{name}.installed")).exists()
+        self.mark_of(name).exists()
+    }
+
+    fn mark_of(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.installed"))
     }
 
     fn mark(&self, name: &str) -> Result<(), String> {
-        disk::write(&self.directory.join(format!("{name}.installed")), "")
+        disk::write(&self.mark_of(name), "")
     }
 }
 
@@ -231,14 +271,14 @@ fn listed_versions(printed: &str) -> Vec<String> {
     line.split(',').map(|version| version.trim().to_owned()).filter(|version| !version.is_empty()).collect()
 }
 
-/// The newest and the oldest version of those that the adapter is for, or the only one.
-fn newest_and_oldest(versions: &[String]) -> Option<Vec<String>> {
+/// Those of the versions that the adapter is for: the first of all, and the last of each minor one; from the oldest to the newest.
+fn supported(versions: &[String]) -> Vec<String> {
     let mut known: Vec<Version> = versions.iter().filter_map(|text| version(text)).collect();
     known.retain(|version| (TRITON[0]..TRITON[1]).contains(version));
     known.sort_unstable();
-    let (oldest, newest) = (known.first()?, known.last()?);
-    let both = if oldest == newest { vec![newest] } else { vec![newest, oldest] };
-    Some(both.into_iter().map(|[major, minor, patch]| format!("{major}.{minor}.{patch}")).collect())
+    let is_last = |place: usize| known.get(place + 1).is_none_or(|next| next[..2] != known[place][..2]);
+    let taken = known.iter().enumerate().filter(|(place, _)| *place == 0 || is_last(*place));
+    taken.map(|(_, [major, minor, patch])| format!("{major}.{minor}.{patch}")).collect()
 }
 
 /// The numbers of a final version; `None` for others, such as `3.9.0rc1`.
@@ -265,13 +305,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_and_the_newest_version_are_taken() {
-        let printed = "triton (3.10.1)\nAvailable versions: 3.10.1, 3.9.1rc1, 3.9.0, 3.8.0, 3.2.0, 3.1.0, 2.3\n  LATEST: 3";
+    fn the_last_of_each_minor_version_is_taken() {
+        let printed = "triton (3.10.1)\nAvailable versions: 3.10.1, 3.9.1rc1, 3.9.0, 3.7.1, 3.7.0, 3.2.1, 3.2.0, 3.1.0, 2.3\n  L: 3";
         let versions = listed_versions(printed);
-        assert_eq!(versions.len(), 7);
-        assert_eq!(newest_and_oldest(&versions).unwrap(), ["3.9.0", "3.2.0"]);
-        assert_eq!(newest_and_oldest(&["3.4.0".to_owned()]).unwrap(), ["3.4.0"]);
-        assert_eq!(newest_and_oldest(&["3.1.0".to_owned()]), None);
+        assert_eq!(versions.len(), 9);
+        assert_eq!(supported(&versions), ["3.2.0", "3.2.1", "3.7.1", "3.9.0"]);
+        assert_eq!(supported(&["3.4.0".to_owned()]), ["3.4.0"]);
+        assert!(supported(&["3.1.0".to_owned()]).is_empty());
         assert!(listed_versions("nothing").is_empty());
     }
 }

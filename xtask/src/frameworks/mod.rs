@@ -7,6 +7,7 @@ mod environment;
 mod table;
 mod unit_tests;
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -20,10 +21,12 @@ const PROGRAMS: &str = "crates/python/tests/frameworks";
 const DIRECTORY: &str = "target/frameworks";
 
 const USAGE: &str = "usage: cargo xtask frameworks [--quick] [--seed N] [--framework NAME] [--cases PART]
+       cargo xtask frameworks --versions
   --quick      a part of the cases and two of the frameworks, others for each seed
   --seed       the part; without it, the commit decides
   --framework  triton, triton-ascend or jax only
-  --cases      only modules of cases with this in their name, such as `damage`";
+  --cases      only modules of cases with this in their name, such as `damage`
+  --versions   only the tests of the manager, with the last release of each minor version of Triton";
 
 /// The arguments of the command line.
 #[derive(Debug, Default, PartialEq)]
@@ -32,6 +35,7 @@ struct Arguments {
     seed: Option<u32>,
     framework: Option<String>,
     cases: Option<String>,
+    versions: bool,
 }
 
 impl Arguments {
@@ -41,6 +45,7 @@ impl Arguments {
         while let Some(flag) = args.next() {
             let mut value = || args.next().cloned().ok_or_else(|| format!("`{flag}` needs a value\n{USAGE}"));
             match flag.as_str() {
+                "--versions" => arguments.versions = true,
                 "--quick" => arguments.quick = true,
                 "--seed" => {
                     let text = value()?;
@@ -58,23 +63,45 @@ impl Arguments {
 
 pub(crate) fn frameworks(args: &[String]) -> Result<(), String> {
     let arguments = Arguments::of(args)?;
+    let done = if arguments.versions { each_version() } else { compared(&arguments) };
+    match done {
+        Err(Skip::Skipped(reason)) => {
+            println!("frameworks: SKIPPED, {reason}");
+            Ok(())
+        }
+        Err(Skip::Failed(reason)) => Err(reason),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Runs the tests of the manager with each minor version of Triton.
+fn each_version() -> Result<(), Skip> {
+    let (mut environment, _, versions) = Environment::with_wheel(Path::new(DIRECTORY))?;
+    let mut failed = Vec::new();
+    let mut table = String::from("| Triton | tests |\n|---|---|\n");
+    for version in versions {
+        let start = Instant::now();
+        let tested = environment.with_triton(&version, unit_tests::run);
+        let outcome = if tested.is_ok() { "passed" } else { "FAILED" };
+        let _ = writeln!(table, "| {version} | {outcome} after {:.0} s |", start.elapsed().as_secs_f64());
+        failed.extend(tested.err());
+    }
+    println!("\n{table}");
+    if failed.is_empty() { Ok(()) } else { Err(Skip::Failed(failed.join("\n"))) }
+}
+
+/// Runs the cases of all frameworks, and prints the table.
+fn compared(arguments: &Arguments) -> Result<(), Skip> {
     let start = Instant::now();
     let seed = arguments.seed.map_or_else(commit_seed, Ok)?;
     let part = Some(seed).filter(|_| arguments.quick && arguments.framework.is_none());
-    let environment = match Environment::of(Path::new(DIRECTORY), part) {
-        Ok(environment) => environment,
-        Err(Skip::Skipped(reason)) => {
-            println!("skipped: {reason}");
-            return Ok(());
-        }
-        Err(Skip::Failed(reason)) => return Err(reason),
-    };
+    let environment = Environment::of(Path::new(DIRECTORY), part)?;
     let installed = Instant::now();
     let mut found = Vec::new();
     let mut failed = Vec::new();
     for framework in &environment.frameworks {
         if arguments.framework.as_ref().is_none_or(|name| *name == framework.name) {
-            found.push(results(&environment, framework, &arguments, seed)?);
+            found.push(results(&environment, framework, arguments, seed)?);
             // Those of the first version are enough for a part of the cases.
             let is_tested = !arguments.quick || found.len() == 1;
             if framework.name == "triton" && is_tested && arguments.cases.is_none() {
@@ -105,7 +132,7 @@ pub(crate) fn frameworks(args: &[String]) -> Result<(), String> {
     println!("results: {}", path.display());
     match wrong.as_slice() {
         [] => Ok(()),
-        _ => Err(format!("{} cases are wrong:\n{}", wrong.len(), wrong.join("\n"))),
+        _ => Err(Skip::Failed(format!("{} cases are wrong:\n{}", wrong.len(), wrong.join("\n")))),
     }
 }
 
@@ -170,6 +197,7 @@ mod tests {
         assert_eq!(parsed(&[]).unwrap(), Arguments::default());
         let some = parsed(&["--quick", "--seed", "7", "--framework", "jax"]).unwrap();
         assert_eq!((some.quick, some.seed, some.framework.as_deref()), (true, Some(7), Some("jax")));
+        assert!(parsed(&["--versions"]).unwrap().versions);
         assert!(parsed(&["--seed", "x"]).unwrap_err().contains("`x` is not a number"));
         assert!(parsed(&["--cases"]).unwrap_err().contains("needs a value"));
         assert!(parsed(&["--slow"]).unwrap_err().contains("usage"));
