@@ -22,7 +22,8 @@
 //! * **No deadlock.** A thread that holds a ticket does not wait for another key: it gets an unshared ticket instead. Two
 //!   processes that need each other's kernels compile one of them twice. A thread may wait for another thread of its process
 //!   that waits: so while a process holds a ticket, a wait for another key ends after [`Options::wait_with_ticket`], also with
-//!   an unshared ticket. So does a wait for a thread of the same process, after [`Options::wait_in_process`]. A wait in a process that the holder of a ticket started ends after [`Options::hold_limit`] at most.
+//!   an unshared ticket. So does a wait for a thread of the same process, after [`Options::wait_in_process`]. A wait in a
+//!   process that the holder of a ticket started ends after [`Options::hold_limit`] at most.
 //! * **Directories.** [`GroupDir`] makes the files of a hit lie where a framework reads them, with the bytes of the entry.
 //! * **Forks.** A forked child may use the cache of its parent: it opens the store again. A ticket belongs to the process that
 //!   got it; in a child, it is an error to publish it, and dropping it releases nothing. A child of another user opens the

@@ -103,8 +103,8 @@ def _release(is_looked_at: Callable[[_Watched], bool], asking: FrameType | None 
     # under the lock.
     for entry in list(_watched):
         manager = entry.manager()
-        is_held = manager is not None and manager.has_ticket
-        if is_held:
+        has_ended = manager is not None and manager.has_ticket
+        if has_ended:
             if not is_looked_at(entry):
                 continue
             if entry.is_running() and (asking is None or not entry.is_of(asking)):
@@ -112,7 +112,8 @@ def _release(is_looked_at: Callable[[_Watched], bool], asking: FrameType | None 
         with _lock:
             if entry in _watched:
                 _watched.remove(entry)
-        if manager is not None:
+        # A manager that had no ticket may have one by now.
+        if has_ended:
             manager.release()
 
 
