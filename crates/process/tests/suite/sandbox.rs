@@ -368,16 +368,20 @@ fn the_observation_so_far_can_be_taken() {
     for name in ["one", "two"] {
         bench.write(name, "");
     }
-    rustix::fs::mkfifoat(rustix::fs::CWD, bench.path("work/turn"), 0o600.into()).unwrap();
+    // A pipe for each direction: what another test forks holds, until it executes its program, a copy of what this thread
+    // reads from, which would take in its place what is meant for `cat`.
+    for pipe in ["work/begun", "work/turn"] {
+        rustix::fs::mkfifoat(rustix::fs::CWD, bench.path(pipe), 0o600.into()).unwrap();
+    }
     let observer = Observer::start(&bench.path("work")).unwrap();
-    let script = "cat {}/one; echo > turn; cat turn > /dev/null; cat {}/two";
+    let script = "cat {}/one; echo > begun; cat turn > /dev/null; cat {}/two";
     let names = |seen: &Observation| -> Vec<String> {
         let below = seen.read.keys().filter_map(|path| path.strip_prefix(bench.dir.path()).ok());
         below.map(|path| path.display().to_string()).collect()
     };
     std::thread::scope(|scope| {
         let run = scope.spawn(|| bench.run(script, Sandbox { observer: Some(&observer), domain: None }));
-        fs::read(bench.path("work/turn")).unwrap();
+        fs::read(bench.path("work/begun")).unwrap();
         let first = observer.take();
         assert_eq!((names(&first), first.incomplete.is_none()), (vec!["one".to_owned()], true));
         fs::write(bench.path("work/turn"), "x").unwrap();
