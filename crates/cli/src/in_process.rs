@@ -94,6 +94,20 @@ fn finished(output: Output<'_>, exit_status: ExitStatus) -> InProcess {
     InProcess { json, exit_code: exit_status.code(), error }
 }
 
+/// Returns the error for a command line that is wrong. Of the text for a terminal, it has the problem and the tips; how the
+/// program is called and where it explains itself is of no use to a caller.
+fn usage_error(text: &str) -> CommandError {
+    let one_line = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    let mut paragraphs = text.split("\n\n");
+    let problem = paragraphs.next().unwrap_or(text);
+    let tips = paragraphs.flat_map(str::lines).filter_map(|line| line.trim().strip_prefix("tip: "));
+    CommandError {
+        kind: CommandErrorKind::Usage,
+        text: one_line(problem.strip_prefix("error: ").unwrap_or(problem)),
+        help: tips.map(str::to_owned).collect(),
+    }
+}
+
 /// The requested help or version, as JSON.
 #[derive(Serialize)]
 struct RequestedText {
@@ -109,9 +123,7 @@ fn not_run(
     let code = exit_code(error);
     let text = error.render().to_string().trim_end().to_owned();
     if code != 0 {
-        let text = text.strip_prefix("error: ").map(str::to_owned).unwrap_or(text);
-        let error = CommandError { kind: CommandErrorKind::Usage, text, help: Vec::new() };
-        return InProcess { json: String::new(), exit_code: code, error: Some(error) };
+        return InProcess { json: String::new(), exit_code: code, error: Some(usage_error(&text)) };
     }
     let output = Output::caller(Caller::new(on_message, None), cancel);
     let _ = output.print_json_only(&RequestedText { text });

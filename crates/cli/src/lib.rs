@@ -18,6 +18,7 @@ use args::{Args, exit_code};
 pub use in_process::{InProcess, in_process};
 pub use opkeep_fs::CancelToken;
 pub use ui::caller::{CommandError, CommandErrorKind, Level};
+pub use ui::env::MAX_ENTRIES_VARIABLE;
 use ui::output::Output;
 
 /// Runs the command that this process was started with. Returns its exit code.

@@ -88,4 +88,6 @@ pub use opkeep_cache::{
     CacheError, CacheMode, CancelToken, OnWarning, PublishError, StoreConfig, WarningKind,
 };
 pub use opkeep_digest::{Digest, Fingerprint};
-pub use opkeep_kernel_entry::{GroupRecord, MAX_GROUP_FILES, StoredExpectations};
+pub use opkeep_kernel_entry::{
+    GroupRecord, MAX_GROUP_FILES, StoredExpectations, original_file_name, stored_file_name,
+};

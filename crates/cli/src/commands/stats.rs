@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use opkeep_kernel_entry::member::HEADER;
 use opkeep_kernel_entry::{GroupRecord, Header};
-use opkeep_store::{Access, Entry, GcOptions, Statistics, TargetStore, TargetUsage};
+use opkeep_store::{Access, Entry, FileTotals, GcOptions, Statistics, TargetStore, TargetUsage};
 use serde::Serialize;
 
 use crate::commands::gc::store::{UsageOutput, kernels, open, target_stores};
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     pub(crate) zero: bool,
     /// Report the number and the size of the entries as well, by the framework that made them, or also by kernel: by its
     /// name, or by its operator if opkeep compiled it. Reads every entry
-    #[arg(long, value_enum, value_name = "WHAT")]
+    #[arg(long, value_enum, value_name = "ROWS")]
     pub(crate) by: Option<By>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         text.extend(contents.as_deref().map(contents_text));
         targets.push(TargetOutput {
             target: name,
-            store: (&usage).into(),
+            store: StoredOutput { usage: (&usage).into(), quarantined: usage.quarantine.into() },
             contents,
             statistics: statistics.all().map(counter_output).collect(),
         });
@@ -88,10 +88,31 @@ struct StatsOutput {
 #[derive(Serialize)]
 struct TargetOutput {
     target: String,
-    store: UsageOutput,
+    store: StoredOutput,
     #[serde(skip_serializing_if = "Option::is_none")]
     contents: Option<Vec<ContentOutput>>,
     statistics: BTreeMap<String, CounterOutput>,
+}
+
+/// What is stored for a target.
+#[derive(Serialize)]
+struct StoredOutput {
+    #[serde(flatten)]
+    usage: UsageOutput,
+    /// The part of it that is quarantined.
+    quarantined: QuarantinedOutput,
+}
+
+#[derive(Serialize)]
+struct QuarantinedOutput {
+    files: u64,
+    bytes: u64,
+}
+
+impl From<FileTotals> for QuarantinedOutput {
+    fn from(totals: FileTotals) -> Self {
+        Self { files: totals.files, bytes: totals.bytes }
+    }
 }
 
 /// Entries of one framework, or of one kernel of it.
@@ -190,6 +211,10 @@ fn stats_text(name: &str, statistics: &Statistics, usage: &TargetUsage) -> Text 
     let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
     let mut text = Text::of(name);
     text.line(format_args!("  stored    {}, {}", kernels(usage), bytes(usage.total().bytes)));
+    if usage.quarantine.files > 0 {
+        let files = counted(usage.quarantine.files, "quarantined file");
+        text.line(format_args!("  of that   {files}, {}", bytes(usage.quarantine.bytes)));
+    }
     text.line(format_args!(
         "  look-ups  {}, {}{rate}{reasons}",
         counted(*hits, "hit"),

@@ -2,6 +2,7 @@
 
 pub(crate) mod dims;
 pub(crate) mod entries;
+pub(crate) mod groups;
 pub(crate) mod model;
 pub(crate) mod options;
 pub(crate) mod pairs;

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use opkeep_artifact::{Expectations, is_safe_file_name};
+use opkeep_artifact::{Artifact, Expectations, is_safe_file_name};
 use opkeep_cann_meta::{KernelMeta, MetaError, known_target, targets};
 use opkeep_descriptor::MAX_INFO_BYTES;
 use opkeep_framework_cache::scan::other_chip;
+use opkeep_framework_cache::triton::TritonMetadata;
 use opkeep_store::MAX_ENTRY_BYTES;
 use opkeep_validator::{
-    DescriptionProblem, ObjectProblem, Problem, Report, expectations_of, sub_kernel_files, validate_full,
-    validate_json, validate_object,
+    DescriptionProblem, ObjectProblem, Problem, Report, Validator, expectations_of, sub_kernel_files,
+    validate_full, validate_json, validate_object,
 };
 
 use crate::input::{exists, read_file};
@@ -43,6 +44,11 @@ pub(crate) fn is_kernel_file(path: &Path) -> bool {
 pub(crate) fn check_kernels(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckOutcome> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("json") => check_json(path, expect),
+        Some("cubin" | "hsaco") => Ok(check_triton(path)?.unwrap_or_else(|| {
+            let other =
+                format!("`{}` has no metadata of Triton beside it, which names its kernel", path.display());
+            CheckOutcome::Other(other)
+        })),
         Some("o" | "so") => check_object(path, expect).map(|kernel| CheckOutcome::Kernels(vec![kernel])),
         _ => {
             let other = format!("`{}` is neither the .json nor the .o or .so of a kernel", path.display());
@@ -51,8 +57,26 @@ pub(crate) fn check_kernels(path: &Path, expect: Option<&Expectations>) -> anyho
     }
 }
 
+/// Checks a kernel of Triton by the rules of its backend. `path` is its metadata or its object. None if there is no metadata
+/// of Triton, or no rule.
+fn check_triton(path: &Path) -> anyhow::Result<Option<CheckOutcome>> {
+    let file = path.with_extension("json");
+    let json = if exists(&file) { read_file(&file, MAX_INFO_BYTES)? } else { Vec::new() };
+    let metadata = TritonMetadata::read(&json);
+    let Some((suffix, rules)) = metadata.as_ref().and_then(TritonMetadata::rules) else { return Ok(None) };
+    let object = file.with_extension(suffix);
+    let artifact =
+        Artifact { metadata: json, object: read_file(&object, MAX_ENTRY_BYTES)?, extra: Vec::new() };
+    let report = Validator::builtin().validate(&artifact, &rules);
+    let target = metadata.map_or_else(String::new, |metadata| metadata.target());
+    Ok(Some(CheckOutcome::Kernels(vec![CheckedKernel { file, object: Some(object), target, report }])))
+}
+
 fn check_json(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<CheckOutcome> {
     let json = read_file(path, MAX_INFO_BYTES)?;
+    if let Some(checked) = TritonMetadata::read(&json).and_then(|_| check_triton(path).transpose()) {
+        return checked;
+    }
     let parsed = KernelMeta::parse(&json);
     let is_list = matches!(&parsed, Err(MetaError::Field { field, .. }) if field == "(document)");
     let meta = parsed.ok();

@@ -9,8 +9,8 @@ use std::sync::mpsc::Sender;
 pub struct CommandError {
     /// The kind of the error.
     pub kind: CommandErrorKind,
-    /// The error and its causes, as the program prints them after `error: `. The end of a compiler's log and a usage error
-    /// have several lines. Names in it are not escaped.
+    /// The error and its causes, as the program prints them after `error: `; of a usage error, the problem only. The end of
+    /// a compiler's log has several lines. Names in it are not escaped.
     pub text: String,
     /// What can be done about it.
     pub help: Vec<String>,

@@ -12,6 +12,9 @@ use opkeep_backend_ascend::{AscendConfig, Search, VARIABLES};
 use opkeep_backend_cpu::CpuConfig;
 use opkeep_store::LimitSettings;
 
+/// The variable that limits the number of entries of a store.
+pub const MAX_ENTRIES_VARIABLE: &str = "OPKEEP_MAX_CACHE_ENTRIES";
+
 /// Returns the value of a variable that is set and not empty.
 fn var(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
@@ -37,7 +40,7 @@ pub(crate) fn limits() -> LimitSettings {
     let mut limits = LimitSettings::new();
     limits.max_op_cache_size = text("ASCEND_MAX_OP_CACHE_SIZE");
     limits.remain_cache_size_ratio = text("ASCEND_REMAIN_CACHE_SIZE_RATIO");
-    limits.max_entries_name = "OPKEEP_MAX_CACHE_ENTRIES";
+    limits.max_entries_name = MAX_ENTRIES_VARIABLE;
     limits.max_entries = text(limits.max_entries_name);
     limits
 }

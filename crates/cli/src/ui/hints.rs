@@ -38,7 +38,11 @@ pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
     hints
 }
 
-const OTHER_STORE: &str = "--op_compiler_cache_dir DIR or OPKEEP_CACHE_DIR chooses another store";
+/// How Triton gets to the store.
+pub(crate) const TRITON_MANAGER: &str =
+    "with TRITON_CACHE_MANAGER=opkeep.triton:CacheManager, Triton keeps its kernels in the store";
+
+pub(crate) const OTHER_STORE: &str = "--op_compiler_cache_dir DIR or OPKEEP_CACHE_DIR chooses another store";
 
 const CREATES_STORE: &str = "a build with --op_compiler_cache_mode enable creates a store";
 

@@ -45,6 +45,11 @@ impl Group {
         record
     }
 
+    /// The key of its entry.
+    pub(crate) fn key(&self) -> Digest {
+        self.record().key.digest()
+    }
+
     /// Stores the group. Returns its key.
     pub(crate) fn put(&self, place: &Place) -> Digest {
         let mut rules = device_formats::cubin("sm_90");
@@ -61,7 +66,7 @@ impl Group {
     }
 }
 
-fn metadata(kernel: &str) -> String {
+pub(crate) fn metadata(kernel: &str) -> String {
     let target = r#"{"backend":"cuda","arch":90,"warp_size":32}"#;
     format!(r#"{{"name":"{kernel}","shared":2048,"num_warps":4,"target":{target}}}"#)
 }
@@ -140,6 +145,16 @@ fn an_invalid_group_is_named_and_quarantined() {
     let quarantined =
         place.entries().iter().filter(|path| path.to_string_lossy().contains("quarantine")).count();
     assert_eq!((quarantined, place.entries().len()), (2, 6));
+    let ran = place.run(&["stats"]).ended_with(0);
+    assert!(ran.stdout.contains("of that   4 quarantined files, "), "{ran:?}");
+    let json = place.run(&["stats", "--format", "json"]).ended_with(0).json();
+    let stored = &of_target(&json)["store"];
+    let bytes: u64 = crate::common::files(&place.path("cache"))
+        .iter()
+        .filter(|path| path.to_string_lossy().contains("/quarantine/"))
+        .map(|path| path.metadata().unwrap().len())
+        .sum();
+    assert_eq!(stored["quarantined"], serde_json::json!({ "files": 4, "bytes": bytes }), "{json}");
     place.run(&["verify"]).ended_with(0);
 }
 
@@ -203,6 +218,10 @@ fn inspect_describes_a_group_and_its_kernel() {
     ] {
         assert!(fields[name].as_str().is_some_and(|text| text.contains(part)), "{name}: {fields:#}");
     }
+    // Each file once, not as a member and as a file.
+    let members: Vec<&String> =
+        fields.as_object().unwrap().keys().filter(|name| name.starts_with("member ")).collect();
+    assert_eq!(members, ["member expectations", "member group"]);
 }
 
 #[test]
@@ -222,7 +241,7 @@ fn inspect_describes_objects_of_gpu_compilers() {
     assert!(other.stdout.contains("another_kernel"), "{other:?}");
 
     let hsaco = place.write("mul.hsaco", device::hsaco("mul_kernel", 0x4c));
-    place.write("mul.json", metadata("mul_kernel").replace("90", "\"gfx942\""));
+    place.write("mul.json", metadata("mul_kernel").replace("90", "\"gfx942\"").replace("cuda", "hip"));
     let pair = place.run(&["inspect", hsaco.to_str().unwrap()]).ended_with(0);
     assert!(pair.stdout.contains("kernel mul_kernel") && pair.stdout.contains("gfx942"), "{pair:?}");
     let torn = place.write("torn.cubin", &device::cubin("add_kernel", 90)[..100]);
@@ -261,18 +280,13 @@ fn stats_by_framework_and_kernel() {
 #[test]
 fn explain_states_how_the_keys_of_a_kernel_differ() {
     let place = Place::new();
-    let none = place.run(&["explain", "--framework", "triton"]).ended_with(0);
-    assert!(none.stdout.contains("nothing is stored of triton"), "{none:?}");
     TRITON.put(&place);
     Group { source: "edited", ..TRITON }.put(&place);
     Group { kernel: "mul_kernel", ..TRITON }.put(&place);
     let newest = Group { ptxas: "12.9", ..TRITON }.put(&place);
 
     let explain = |args: &[&str]| {
-        place
-            .run(&[&["explain", "--framework", "triton", "--format", "json"], args].concat())
-            .ended_with(0)
-            .json()
+        place.run(&[&["explain", "--framework", "triton", "--format", "json"], args].concat()).json()
     };
     let json = explain(&["--kernel", "add_kernel"]);
     let groups = json["groups"].as_array().unwrap();

@@ -217,6 +217,8 @@ fn stores(checker: &mut Checker) {
     run("run", &["run", SQUARE, "--input-values", "1,4,9", "--compare", "out/output_0.npy"]);
     let entry = place.entries().remove(0);
     let entry = entry.to_str().unwrap();
+    let key = std::path::Path::new(entry).file_stem().unwrap().to_str().unwrap().to_owned();
+    run("explain KEY", &["explain", &key]);
     let view = place.path("rank_0/kernel_meta");
     let object = files(&view).into_iter().find(|path| path.extension().is_some_and(|it| it == "o")).unwrap();
     for file in [entry, object.to_str().unwrap(), SQUARE, "missing.o"] {
@@ -228,6 +230,7 @@ fn stores(checker: &mut Checker) {
     run("verify", &["verify", "bad/x.o"]);
 
     fs::write(entry, "torn").unwrap();
+    run("explain KEY", &["explain", &key]);
     let target = place.path("cache/v1");
     let target = fs::read_dir(&target).unwrap().flatten().map(|it| it.path()).find(|it| it.is_dir()).unwrap();
     let open = place.path("cache/v1/open");
@@ -262,6 +265,16 @@ fn groups(checker: &mut Checker) {
     TRITON.put(&place);
     let unjudged = Group { ptxas: "12.9", has_rules: false, ..TRITON }.put(&place);
     run(checker, &place, "explain --framework", &["explain", "--framework", "triton"]);
+    run(checker, &place, "explain KEY", &["explain", &unjudged.to_string()]);
+    run(checker, &place, "explain --framework", &["explain", &"0".repeat(64)]);
+    let (triton, dir, _) = crate::triton_dir::stocked();
+    run(checker, &triton, "explain DIR", &["explain", "triton"]);
+    run(checker, &triton, "verify", &["verify", "triton"]);
+    fs::write(dir.join("add.cubin"), "torn").unwrap();
+    run(checker, &triton, "verify", &["verify", "triton"]);
+    fs::remove_dir_all(triton.path("cache")).unwrap();
+    run(checker, &triton, "explain DIR", &["explain", "triton"]);
+    run(checker, &triton, "verify", &["verify", "triton"]);
     for by in ["framework", "kernel"] {
         run(checker, &place, "stats", &["stats", "--by", by]);
     }

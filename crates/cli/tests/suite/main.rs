@@ -68,6 +68,8 @@ mod targets;
 #[cfg(test)]
 mod trees;
 #[cfg(test)]
+mod triton_dir;
+#[cfg(test)]
 mod unverifiable;
 #[cfg(test)]
 mod verify;

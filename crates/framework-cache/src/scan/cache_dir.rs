@@ -87,7 +87,7 @@ impl CacheDir {
 }
 
 /// Returns the parent directory of `path`, which may be relative.
-fn parent_of(path: &Path) -> PathBuf {
+pub(crate) fn parent_of(path: &Path) -> PathBuf {
     match path.components().next_back() {
         None | Some(Component::CurDir | Component::ParentDir) => path.join(".."),
         Some(_) => match path.parent() {

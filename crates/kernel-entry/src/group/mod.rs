@@ -14,12 +14,14 @@
 //! kernel of a job: an entry holds either.
 
 mod encode;
+mod file_names;
 mod files;
 mod key;
 mod record;
 mod verify;
 
 pub use encode::{EncodedGroup, encode_group};
+pub use file_names::{original_file_name, stored_file_name};
 pub use files::{GroupFiles, MAX_GROUP_FILES};
 pub use key::{GROUP_SCHEMA, GroupKey};
 pub use record::GroupRecord;

@@ -220,13 +220,38 @@ class ExplainedGroup(TypedDict):
     differences: list[str]
 
 
+class ComparedFile(TypedDict):
+    """A file in Triton's directory, compared with an entry."""
+
+    name: str
+    state: Literal["same", "differs", "missing", "extra"]
+
+
+class ExplainedDirectory(TypedDict):
+    """A kernel in Triton's directory, and the entry that it differs from least."""
+
+    file: str
+    kernel: str
+    target: str
+    framework_key: str
+    outcome: Literal["hit", "miss"]
+    key: str | None
+    files: list[ComparedFile]
+    problems: list[str]
+    differences: list[str]
+
+
 class ExplainResult(Result, total=False):
-    """The result of `explain`: `kernels`, with `against` `job` and `spec`, or with `framework` `groups`."""
+    """The result of `explain`: `kernels`, with `against` `job` and `spec`, with `framework` `groups`, of a key `kernels` and
+    `groups`, of Triton's directory `directories` and `groups`."""
 
     kernels: list[ExplainedKernel]
     job: list[Difference]
     spec: list[Difference]
     groups: list[ExplainedGroup]
+    directories: list[ExplainedDirectory]
+    root: str
+    near: list[str]
     unreadable: list[FileError]
 
 
@@ -283,12 +308,20 @@ class Counts(TypedDict):
     remote_errors: int
 
 
+class Quarantined(TypedDict):
+    """The files that are quarantined."""
+
+    files: int
+    bytes: int
+
+
 class Stored(TypedDict):
     """What is stored for a target."""
 
     kernels: int
     files: int
     bytes: int
+    quarantined: Quarantined
 
 
 class Content(TypedDict, total=False):
@@ -343,7 +376,7 @@ class VerifiedFile(TypedDict, total=False):
 
 
 class VerifyResult(Result):
-    """The result of `verify`. docs/json.md has the fields of stores, caches and ranks."""
+    """The result of `verify`. docs/json.md has the fields of stores, caches, ranks and Triton's directories."""
 
     checked: int
     valid: int
@@ -357,3 +390,4 @@ class VerifyResult(Result):
     stores: list[dict[str, Any]]
     caches: list[dict[str, Any]]
     ranks: list[dict[str, Any]]
+    triton: list[dict[str, Any]]

@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use opkeep_embed::{DirectoryError, FileGroup, GroupDir};
+use opkeep_embed::{DirectoryError, FileGroup, GroupDir, original_file_name};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::call::without_gil;
 use crate::error::exception;
-use crate::triton::file_names::original;
 
 /// The directory in which Triton reads the files of a key.
 #[pyclass(frozen, module = "opkeep._native")]
@@ -49,7 +48,9 @@ impl Directory {
         listed: Option<&str>,
     ) -> Result<Vec<String>, DirectoryError> {
         let named = |name: &str| {
-            original(name).map(|name| name.into_owned()).ok_or(DirectoryError::Name { name: name.to_owned() })
+            original_file_name(name)
+                .map(|name| name.into_owned())
+                .ok_or(DirectoryError::Name { name: name.to_owned() })
         };
         let names = group.names().map(named).collect::<Result<Vec<_>, _>>()?;
         let contents = group.iter().map(|(_, bytes)| bytes);

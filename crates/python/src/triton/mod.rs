@@ -1,7 +1,6 @@
 //! The native part of the cache manager for Triton; the rest is in `python/opkeep/triton`.
 
 mod directory;
-mod file_names;
 mod files;
 mod new_group;
 mod ticket;

@@ -1,11 +1,9 @@
 //! The files that Triton publishes.
 
-use opkeep_embed::{NewGroup, StoredExpectations, encode_rules};
+use opkeep_embed::{NewGroup, StoredExpectations, encode_rules, stored_file_name};
 use opkeep_validator::device_formats;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-
-use crate::triton::file_names::stored;
 
 /// The files that Triton publishes, with what reports state of them: a named tuple of `python/opkeep/triton`.
 #[derive(FromPyObject)]
@@ -27,10 +25,11 @@ impl NewFiles {
         rules: Option<&StoredExpectations>,
         publish: impl FnOnce(&NewGroup<'_>) -> T,
     ) -> T {
-        let names: Vec<_> = self.files.iter().map(|(name, _)| stored(name)).collect();
+        let names: Vec<_> = self.files.iter().map(|(name, _)| stored_file_name(name)).collect();
         let contents = self.files.iter().map(|(_, content)| &content[..]);
         let mut group = NewGroup::new(names.iter().map(|name| &**name).zip(contents));
-        let (object, metadata) = (self.object.as_deref().map(stored), self.metadata.as_deref().map(stored));
+        let (object, metadata) =
+            (self.object.as_deref().map(stored_file_name), self.metadata.as_deref().map(stored_file_name));
         group.kernel = &self.kernel;
         group.framework_version = &self.framework_version;
         group.is_local = self.is_local;

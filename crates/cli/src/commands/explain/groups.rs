@@ -1,30 +1,23 @@
 //! `opkeep explain --framework`: the stored groups of a framework, and how the keys of each kernel differ.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use opkeep_digest::Digest;
 use opkeep_fs::unix;
 use opkeep_kernel_entry::GroupRecord;
-use opkeep_store::{Access, Entry};
+use opkeep_store::Access;
 use serde::Serialize;
 
-use crate::commands::gc::store::target_stores;
+use super::not_stored::NotStored;
 use crate::flags::compile::CompileArgs;
-use crate::input::entries::read_entries;
+use crate::input::groups::{StoredGroup, TRITON, stored_groups};
 use crate::input::store::{StorePath, threads};
+use crate::ui::hints::TRITON_MANAGER;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, bytes};
-
-/// A stored group.
-struct StoredGroup {
-    record: GroupRecord,
-    key: Digest,
-    created: SystemTime,
-    bytes: u64,
-}
 
 /// The result as JSON.
 #[derive(Serialize)]
@@ -33,7 +26,7 @@ struct GroupsOutput {
 }
 
 #[derive(Serialize)]
-struct GroupOutput {
+pub(super) struct GroupOutput {
     target: String,
     framework: String,
     framework_version: String,
@@ -66,42 +59,49 @@ pub(super) fn explain(
     args: &CompileArgs,
     output: &Output,
 ) -> anyhow::Result<ExitStatus> {
-    let mut kernels: BTreeMap<(String, String), Vec<StoredGroup>> = BTreeMap::new();
     let store_path = StorePath::default_store(&args.store)?;
     let store = store_path.open(Access::ReadOnly, &args.store, output)?;
     let cancel = output.cancel_token();
-    let read = |entry: &Entry| {
-        let record = GroupRecord::of(entry)?;
-        let is_kernel = kernel.is_none_or(|kernel| kernel == record.kernel_or_name());
-        let (key, created, bytes) = (*entry.key(), entry.created(), entry.file_bytes() as u64);
-        let group = StoredGroup { record, key, created, bytes };
-        (group.record.key.framework == framework && is_kernel).then_some(group)
-    };
-    let targets = store.as_ref().map(target_stores).transpose()?.unwrap_or_default();
-    for (name, target) in targets {
-        if args.chooses_target() && args.target() != name {
+    let target = args.chooses_target().then(|| args.target());
+    let mut kernels: BTreeMap<(String, String), Vec<StoredGroup>> = BTreeMap::new();
+    let (mut frameworks, mut names) = (BTreeSet::new(), BTreeSet::new());
+    let found = store.map(|store| stored_groups(&store, None, threads(args.jobs), &cancel, |_| true));
+    for group in found.transpose()?.into_iter().flatten() {
+        let GroupRecord { key, .. } = &group.record;
+        let name = group.record.kernel_or_name().to_owned();
+        frameworks.insert(key.framework.clone());
+        if key.framework != framework {
             continue;
         }
-        for group in read_entries(&target, threads(args.jobs), &cancel, read) {
-            let kernel = group.record.kernel_or_name().to_owned();
-            kernels.entry((name.clone(), kernel)).or_default().push(group);
+        if target.is_none_or(|target| target == key.target) && kernel.is_none_or(|kernel| kernel == name) {
+            kernels.entry((key.target.clone(), name)).or_default().push(group);
+        } else {
+            names.insert(if kernel == Some(&name) { format!("{name} for {}", key.target) } else { name });
         }
     }
-    let (mut text, mut outputs) = (Text::default(), Vec::new());
-    for ((target, kernel), groups) in kernels {
-        let groups = compare(groups);
-        text.line(format_args!("{framework} {kernel} for {target}: {} stored", groups.len()));
-        for (group, differences) in groups {
+    let (mut text, mut groups) = (Text::default(), Vec::new());
+    for ((target, kernel), stored) in kernels {
+        let stored = compare(stored);
+        text.line(format_args!("{framework} {kernel} for {target}: {} stored", stored.len()));
+        for (group, differences) in stored {
             text.append(&group_text(&group, &differences));
-            outputs.push(group_output(group, differences));
+            groups.push(group_output(group, differences));
         }
     }
-    if outputs.is_empty() {
-        let kernel = kernel.map_or_else(String::new, |kernel| format!(" {kernel}"));
-        text.line(format_args!("nothing is stored of {framework}{kernel} in {}", store_path.root.display()));
+    if !groups.is_empty() || cancel.is_cancelled() {
+        output.print_result(&text, &GroupsOutput { groups })?;
+        return Ok(if cancel.is_cancelled() { ExitStatus::Interrupted } else { ExitStatus::Success });
     }
-    output.print_result(&text, &GroupsOutput { groups: outputs })?;
-    Ok(if cancel.is_cancelled() { ExitStatus::Interrupted } else { ExitStatus::Success })
+    let mut what = kernel.map_or_else(|| framework.to_owned(), |kernel| format!("{framework} {kernel}"));
+    what.extend(target.map(|target| format!(" for {target}")));
+    if framework == TRITON && names.is_empty() {
+        output.print_help(TRITON_MANAGER);
+    }
+    let not_stored = match (names.is_empty(), kernel) {
+        (false, kernel) => NotStored::new(&store_path.root, "kernels", names, kernel.unwrap_or_default()),
+        (true, _) => NotStored::new(&store_path.root, "frameworks", frameworks, framework),
+    };
+    not_stored.print(&format!("nothing is stored of {what}"), output)
 }
 
 /// Compares the groups of a kernel with the newest of them, which comes first. Groups of the same key of the framework are next,
@@ -122,7 +122,7 @@ fn compare(mut groups: Vec<StoredGroup>) -> Vec<(StoredGroup, Vec<String>)> {
 }
 
 /// Returns the changes of the key's parts from `old` to `new`, groups of one framework, target and kernel.
-fn differences(old: &GroupRecord, new: &GroupRecord) -> Vec<String> {
+pub(super) fn differences(old: &GroupRecord, new: &GroupRecord) -> Vec<String> {
     let mut differences = Vec::new();
     if old.key.framework_key != new.key.framework_key {
         differences.push("the framework's own key changed: source, options or environment".to_owned());
@@ -138,19 +138,30 @@ fn differences(old: &GroupRecord, new: &GroupRecord) -> Vec<String> {
     differences
 }
 
-fn group_text(group: &StoredGroup, differences: &[String]) -> Text {
-    let StoredGroup { record, key, bytes: size, .. } = group;
+pub(super) fn group_text(group: &StoredGroup, differences: &[String]) -> Text {
+    let StoredGroup { record, key, bytes: size, created, .. } = group;
     let parts: Vec<String> =
         record.key.toolchain.parts().iter().map(|part| format!("{} {}", part.name, part.note)).collect();
     let made_by = [&record.key.framework, " ", &record.framework_version].concat();
     let made_by = std::iter::once(made_by.trim_end().to_owned()).chain(parts).collect::<Vec<_>>().join(", ");
-    let mut text = Text::of(format_args!("  {key}  {}, {made_by}", bytes(*size)));
+    let mut text = Text::of(format_args!("  {key}  {}, {}, {made_by}", bytes(*size), age(*created)));
     text.extend(differences.iter().map(|change| Text::of(format_args!("    to the newest: {change}"))));
     text
 }
 
-fn group_output(group: StoredGroup, differences: Vec<String>) -> GroupOutput {
-    let StoredGroup { record, key, created, bytes } = group;
+/// Returns how long ago an entry was stored.
+pub(super) fn age(created: SystemTime) -> String {
+    let seconds = created.elapsed().unwrap_or_default().as_secs();
+    match seconds {
+        0..=119 => format!("stored {seconds} s ago"),
+        120..=7_199 => format!("stored {} min ago", seconds / 60),
+        7_200..=172_799 => format!("stored {} h ago", seconds / 3_600),
+        _ => format!("stored {} days ago", seconds / 86_400),
+    }
+}
+
+pub(super) fn group_output(group: StoredGroup, differences: Vec<String>) -> GroupOutput {
+    let StoredGroup { record, key, created, bytes, .. } = group;
     let toolchain = record.key.toolchain.parts().iter().map(|part| PartOutput {
         name: part.name.clone(),
         note: part.note.clone(),

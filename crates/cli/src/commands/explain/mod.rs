@@ -1,15 +1,23 @@
-//! `opkeep explain`: reports why each kernel would be a hit or a miss. It compiles nothing and writes nothing.
+//! `opkeep explain`: reports why each kernel would be a hit or a miss, and what is stored. It compiles nothing and writes
+//! nothing.
 
 mod groups;
+mod keys;
+mod not_stored;
+mod output;
+mod triton;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::ArgGroup;
 use opkeep::{CacheStatus, Explanation, NearestEntry};
 use opkeep_descriptor::{BuildSpec, Change, Diff, ResolvedSpec};
 use opkeep_digest::PartChange;
+use opkeep_framework_cache::triton::TritonDir;
 use serde::Serialize;
 
+use self::output::{ChangeOutput, KernelOutput, MAX_CHARACTERS, NearestOutput};
 use crate::commands::build::output::{ImportedOutput, UnreadableOutput};
 use crate::commands::build::report::note_targets;
 use crate::flags::ENVIRONMENT;
@@ -20,13 +28,15 @@ use crate::setup::targets::{TargetRequests, split_by_target};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, counted};
 
-/// Report for each kernel whether it is stored, and for a miss how it differs from the nearest stored kernel. Compiles
-/// nothing
+/// Report for each kernel whether it is stored, and for a miss how it differs from the nearest stored kernel; or what is
+/// stored under a key, or of a framework. Compiles nothing
 #[derive(Debug, clap::Args)]
 #[command(after_help = ENVIRONMENT)]
+#[command(group = ArgGroup::new("what").required(true).multiple(true).args(["inputs", "framework"]))]
 pub(crate) struct Args {
-    /// Networks (.onnx), operator descriptors (.info), or directories of them
-    #[arg(required_unless_present = "framework", conflicts_with = "framework", value_name = "PATH")]
+    /// Networks (.onnx), operator descriptors (.info), or directories of them; Triton's directory (TRITON_CACHE_DIR), or that
+    /// of one of its keys; or the key of an entry, of which four digits are enough if no other key begins with them
+    #[arg(conflicts_with = "framework", value_name = "PATH|KEY")]
     pub(crate) inputs: Vec<PathBuf>,
     /// Report instead how the only input differs from this descriptor
     #[arg(long, value_name = "FILE", conflicts_with = "framework")]
@@ -45,9 +55,8 @@ pub(crate) struct Args {
     pub(crate) trust_imported: bool,
 }
 
-/// The maximum number of differences in text, and the maximum number of characters of each.
+/// The maximum number of differences in text.
 const MAX_CHANGES: usize = 8;
-const MAX_CHARACTERS: usize = 200;
 
 /// The result as JSON.
 #[derive(Serialize)]
@@ -55,39 +64,6 @@ struct ExplainOutput {
     kernels: Vec<KernelOutput>,
     #[serde(flatten)]
     unreadable: UnreadableOutput,
-}
-
-#[derive(Serialize)]
-struct KernelOutput {
-    name: String,
-    key: Option<String>,
-    op_type: String,
-    operators: Vec<String>,
-    outcome: &'static str,
-    /// The reason for a miss, or why an operator is not supported; unset for hits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    /// The nearest stored kernel, for a miss only; null if the store has no similar kernel.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    nearest: Option<Option<NearestOutput>>,
-    imported: Option<ImportedOutput>,
-    imported_problem: Option<String>,
-}
-
-#[derive(Serialize)]
-struct NearestOutput {
-    name: String,
-    job: Vec<ChangeOutput>,
-    spec: Vec<ChangeOutput>,
-    toolchain: Vec<String>,
-    op_sources: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct ChangeOutput {
-    path: String,
-    old: String,
-    new: String,
 }
 
 /// The result of `--against` as JSON.
@@ -103,6 +79,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     }
     if let Some(framework) = &args.framework {
         return groups::explain(framework, args.kernel.as_deref(), &args.common, output);
+    }
+    if let Some(named) = Named::of(&args.inputs)? {
+        return match named {
+            Named::Keys(keys) => keys::explain(&keys, &args.common, output),
+            Named::Triton(dirs) => triton::explain(&dirs, &args.common, output),
+        };
     }
     let cancel = output.cancel_token();
     let engine = setup::engine(&args.common, &cancel, output)?;
@@ -129,6 +111,31 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let json = ExplainOutput { kernels, unreadable: UnreadableOutput::new(&unreadable) };
     output.print_result(&text, &json)?;
     Ok(unreadable.exit_status())
+}
+
+/// Inputs that name what is stored, not what could be built.
+enum Named {
+    Keys(Vec<String>),
+    Triton(Vec<TritonDir>),
+}
+
+impl Named {
+    /// Returns what the inputs name. None if they name networks or descriptors.
+    fn of(inputs: &[PathBuf]) -> anyhow::Result<Option<Self>> {
+        let (mut keys, mut dirs) = (Vec::new(), Vec::new());
+        for path in inputs {
+            match path.to_str().and_then(keys::key_of) {
+                Some(key) if !input::exists(path) => keys.push(key),
+                _ => dirs.extend(TritonDir::at(path).ok().flatten()),
+            }
+        }
+        match inputs.len() {
+            _ if keys.is_empty() && dirs.is_empty() => Ok(None),
+            count if count == keys.len() => Ok(Some(Self::Keys(keys))),
+            count if count == dirs.len() => Ok(Some(Self::Triton(dirs))),
+            _ => anyhow::bail!("expected inputs of one kind: models, Triton's directories, or keys"),
+        }
+    }
 }
 
 /// Reports the differences between two descriptors.

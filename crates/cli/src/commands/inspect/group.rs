@@ -4,6 +4,7 @@ use std::path::Path;
 
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_digest::Digest;
+use opkeep_framework_cache::triton::TritonMetadata;
 use opkeep_kernel_entry::member::EXPECTATIONS;
 use opkeep_kernel_entry::{GroupFiles, GroupRecord};
 use opkeep_store::{Entry, MAX_ENTRY_BYTES};
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use super::inspected_file::InspectedFile;
 use crate::input::{exists, read_file};
-use crate::ui::json::Milliseconds;
+use crate::ui::json::{self, Milliseconds};
 use crate::ui::text::counted;
 
 /// The fields of Triton's metadata that state what a launch needs.
@@ -75,17 +76,47 @@ pub(crate) fn device_object(path: &Path) -> anyhow::Result<InspectedFile> {
     Ok(file)
 }
 
-/// Returns the expectations of a cubin or an hsaco for the target in Triton's metadata.
+/// Returns the expectations of a cubin or an hsaco for the target in Triton's metadata; without metadata of Triton, for any.
 fn expectations(path: &Path, metadata: &[u8]) -> Expectations {
-    let metadata: Value = serde_json::from_slice(metadata).unwrap_or_default();
-    let architecture = match &metadata["target"]["arch"] {
-        Value::Number(number) => format!("sm_{number}"),
-        other => other.as_str().unwrap_or("any").to_owned(),
-    };
-    match path.extension().is_some_and(|extension| extension == "hsaco") {
-        true => device_formats::hsaco(&architecture),
-        false => device_formats::cubin(&architecture),
+    let rules = TritonMetadata::read(metadata).and_then(|metadata| metadata.rules());
+    let suffix = path.extension().unwrap_or_default();
+    match rules.filter(|(of_backend, _)| suffix == *of_backend) {
+        Some((_, rules)) => rules,
+        None if suffix == "hsaco" => device_formats::hsaco("any"),
+        None => device_formats::cubin("any"),
     }
+}
+
+/// Returns the fields of Triton's metadata, checked with the object beside it. None if the file is no metadata of
+/// Triton.
+pub(crate) fn metadata(path: &Path) -> anyhow::Result<Option<InspectedFile>> {
+    let json = read_file(path, MAX_ENTRY_BYTES)?;
+    let Some(metadata) = TritonMetadata::read(&json) else { return Ok(None) };
+    let mut file = InspectedFile::new("metadata of a kernel of Triton");
+    file.field("kernel", metadata.kernel());
+    file.field("target", metadata.target());
+    let mut artifact = Artifact { metadata: json, object: Vec::new(), extra: Vec::new() };
+    let rules = metadata.rules();
+    if let Some((suffix, _)) = &rules {
+        let object = path.with_extension(suffix);
+        match exists(&object) {
+            true => {
+                artifact.object = read_file(&object, MAX_ENTRY_BYTES)?;
+                let size = counted(artifact.object.len(), "byte");
+                file.field(
+                    "object",
+                    format!("{}, {size}, sha256 {}", json::path(&object), Digest::of(&artifact.object)),
+                );
+            }
+            false => file.field("object", "none beside it; the pair cannot be checked"),
+        }
+    }
+    describe_artifact(&mut file, &artifact);
+    if let Some((_, rules)) = rules.filter(|_| !artifact.object.is_empty()) {
+        file.field("judged as for", &rules.target);
+        file.report = Some(Validator::builtin().validate(&artifact, &rules));
+    }
+    Ok(Some(file))
 }
 
 /// Adds what the metadata state, and the kernels of the object.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use opkeep_descriptor::{MAX_INFO_BYTES, read_info};
 use opkeep_digest::Digest;
+use opkeep_kernel_entry::member::EXTRA_PREFIX;
 use opkeep_kernel_entry::{EntryFile, GroupRecord};
 use opkeep_store::MAX_ENTRY_BYTES;
 use opkeep_validator::Code;
@@ -71,9 +72,12 @@ fn inspect(path: &Path) -> anyhow::Result<Vec<(PathBuf, InspectedFile)>> {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             Ok(one(info::info(&read_file(path, MAX_INFO_BYTES)?, &stem)))
         }
-        "json" => match check_kernels(path, None)? {
-            CheckOutcome::Other(other) => bail!(other),
-            CheckOutcome::Kernels(all) => Ok(all.into_iter().map(description).collect()),
+        "json" => match group::metadata(path)? {
+            Some(file) => Ok(one(file)),
+            None => match check_kernels(path, None)? {
+                CheckOutcome::Other(other) => bail!(other),
+                CheckOutcome::Kernels(all) => Ok(all.into_iter().map(description).collect()),
+            },
         },
         "o" | "so" => {
             let kernel = check_object_alone(path, None)?;
@@ -104,14 +108,16 @@ fn entry(path: &Path, stored: EntryFile) -> InspectedFile {
     let Some(entry) = entry else { return file };
     file.field("key", entry.key());
     file.field("validated by rules", entry.validation());
-    for name in entry.names() {
+    // Those of a framework's group are listed as its files.
+    let is_group = GroupRecord::is_in(&entry);
+    for name in entry.names().filter(|name| !(is_group && name.starts_with(EXTRA_PREFIX))) {
         let digest = entry.member_digest(name).map(Digest::to_string).unwrap_or_default();
         file.field(format!("member {name}"), format!("sha256 {digest}"));
     }
     if let Some(why) = unverifiable {
         file.field("not judged", why);
     }
-    if GroupRecord::is_in(&entry) {
+    if is_group {
         group::describe(&mut file, &entry);
         file.report = report;
         return file;

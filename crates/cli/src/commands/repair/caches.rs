@@ -7,12 +7,14 @@ use anyhow::{Context, bail};
 use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCache, fill};
 use opkeep_framework_cache::quarantine::{QuarantineOptions, RunId, quarantine};
 use opkeep_framework_cache::scan::{CacheDir, compare, find};
+use opkeep_framework_cache::triton::TritonDir;
 use opkeep_fs::CancelToken;
 
 use super::args::Args;
 use super::caches_report::{self, CachesOutput};
 use super::outcome::{Repaired, RepairedCache, Repairs, UnreadableDirs};
 use crate::commands::verify::caches::scan_with_progress;
+use crate::commands::verify::triton::HELP;
 use crate::input;
 use crate::input::store::{self, threads};
 use crate::ui::output::{ExitStatus, Output};
@@ -99,6 +101,12 @@ fn find_caches(paths: &[PathBuf]) -> anyhow::Result<(Vec<CacheDir>, UnreadableDi
         }
     }
     if let (true, true, Some(path)) = (caches.is_empty(), unreadable_dirs.is_empty(), paths.first()) {
+        if let Ok(Some(_)) = TritonDir::at(path) {
+            bail!(
+                "`{}` is Triton's directory, and repair changes nothing there; `opkeep verify` names what is damaged; {HELP}",
+                path.display()
+            );
+        }
         bail!("{}", no_cache_text(path));
     }
     Ok((caches.into_values().collect(), unreadable_dirs))

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use opkeep_framework_cache::triton::TritonDir;
+use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::{EntryFile, GroupRecord};
 use opkeep_validator::{Code, Finding, Report};
 use serde::Serialize;
@@ -9,6 +11,8 @@ use serde::Serialize;
 use super::caches::{CacheOutput, CheckedCaches, RanksOutput, Sums, ranks_outputs, repairable};
 use super::findings::{FindingOutput, finding_outputs, line};
 use super::store::{CheckedStores, StoreOutput};
+use super::triton::{CheckedTriton, TritonOutput};
+use crate::flags::store::StoreArgs;
 use crate::input::pairs::CheckedKernel;
 use crate::ui::json::{self, FileError, OrError};
 use crate::ui::output::{ExitStatus, Output, chain};
@@ -29,6 +33,7 @@ struct VerifyOutput {
     stores: Vec<StoreOutput>,
     caches: Vec<OrError<CacheOutput>>,
     ranks: Vec<RanksOutput>,
+    triton: Vec<TritonOutput>,
 }
 
 /// A kernel in a file, as JSON.
@@ -91,6 +96,7 @@ pub(crate) struct VerifyTally {
     pub(crate) mindspore_notes: usize,
     pub(crate) stores: CheckedStores,
     pub(crate) caches: CheckedCaches,
+    pub(crate) triton: CheckedTriton,
 }
 
 impl VerifyTally {
@@ -107,6 +113,18 @@ impl VerifyTally {
             .map(|object| format!(" and {}", object.file_name().unwrap_or_default().to_string_lossy()));
         self.line(file, &suffix.unwrap_or_default(), target, report.is_valid());
         self.finish(file, object.as_deref(), target, report.is_valid(), None, Some(report));
+    }
+
+    pub(crate) fn add_triton(
+        &mut self,
+        dirs: Vec<TritonDir>,
+        store: &StoreArgs,
+        cancel: &CancelToken,
+        output: &Output,
+    ) {
+        for (path, error) in self.triton.add(dirs, store, cancel, output) {
+            self.fail(&path, &error, output);
+        }
     }
 
     /// Adds a store entry whose file the user named.
@@ -171,13 +189,16 @@ impl VerifyTally {
             mindspore_notes,
             stores,
             caches,
+            triton,
         } = self;
         let Sums { intact, refused: refused_in_caches, other_damaged, in_use } = caches.sums();
-        let (valid, refused) = (valid + stores.valid + intact, refused + stores.refused + refused_in_caches);
+        let valid = valid + stores.valid + intact + triton.intact;
+        let refused = refused + stores.refused + refused_in_caches + triton.refused;
         let unusable = unusable + stores.unusable + caches.unreadable();
         let ranks = caches.ranks();
         let (checked, mut text) = (valid + refused, stores.text);
         text.append(&caches.text(&ranks));
+        text.append(&triton.text);
         text.append(&tally_text);
         let has_store_or_cache = !stores.stores.is_empty() || !caches.is_empty();
         // Named files that belong to no kernel are errors only if nothing else was checked.
@@ -248,6 +269,7 @@ impl VerifyTally {
             stores: stores.stores,
             caches: caches.outputs(),
             ranks: ranks_outputs(&ranks),
+            triton: triton.dirs,
         };
         output.print_result(&text, &json)?;
         Ok(match () {

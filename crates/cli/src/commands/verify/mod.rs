@@ -4,6 +4,7 @@ pub(crate) mod caches;
 pub(crate) mod findings;
 mod kernels;
 pub(crate) mod store;
+pub(crate) mod triton;
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -14,6 +15,7 @@ use opkeep_artifact::Expectations;
 use opkeep_cann_meta::known_target;
 use opkeep_framework_cache::Links;
 use opkeep_framework_cache::scan::{CacheDirs, find_through_links};
+use opkeep_framework_cache::triton::{TritonDir, take as take_triton};
 use opkeep_fs::Fs;
 use opkeep_kernel_entry::EntryFile;
 use opkeep_store::{MAX_ENTRY_BYTES, is_store};
@@ -44,6 +46,9 @@ e_flags, is not for the chip that the descriptor (.info) beside it or the direct
 without these, if it differs from the other kernels of the directory. The report states what the
 framework does with it, and which kernels a rank lacks that other ranks have. `opkeep repair DIR`
 repairs damaged kernels and orphans.
+In Triton's directory (TRITON_CACHE_DIR), a kernel is intact if its list and its metadata can be
+read, all its files are there and the object has the kernel; and if the store has an entry of its
+key, if all files have the bytes of it. Bytes of kernels that are not stored cannot be compared.
 Exit code 1: a kernel was refused, a store or cache has problems, or a rank lacks kernels; 2: a
 file could not be checked, a path has no kernel, or --op_compiler_cache_dir names no store.";
 
@@ -52,8 +57,8 @@ file could not be checked, a path has no kernel, or --op_compiler_cache_dir name
 #[command(after_help = DETAILS)]
 pub(crate) struct Args {
     /// Kernel descriptions (.json), objects (.o, .so), store entries (.kern) or directories of them; a store or the
-    /// directory of one of its targets; caches of frameworks (kernel_meta, akg_kernel_meta, kernel_cache) or directories
-    /// above them [default: the store that builds use]
+    /// directory of one of its targets; caches of frameworks (kernel_meta, akg_kernel_meta, kernel_cache), Triton's
+    /// directory, or directories above them [default: the store that builds use]
     #[arg(value_name = "PATH", conflicts_with = "cache_dir")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
@@ -80,8 +85,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
                 stores.add(store);
                 if expect.is_none()
                     && is_store(path)
-                    && let Ok(found) = find_through_links(path)
+                    && let Ok(mut found) = find_through_links(path)
                 {
+                    tally.add_triton(take_triton(&mut found), &args.store, &cancel, output);
                     stores.add_found(&found);
                     if !found.caches.is_empty() {
                         tally.caches.add(found, jobs, &cancel, output);
@@ -91,11 +97,13 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             (None, Err(error)) => tally.fail(path, &error, output),
             (None, Ok(())) => match expect.is_none().then(|| find_through_links(path).ok()).flatten() {
                 Some(mut found) => {
+                    let triton = take_triton(&mut found);
                     let skip = |path: PathBuf| {
                         tally.skipped_below.add(|| format!("`{}` is no kernel's", path.display()))
                     };
                     let files = found.take_kernel_files(skip);
-                    let has_store = stores.add_found(&found);
+                    let has_store = stores.add_found(&found) || !triton.is_empty();
+                    tally.add_triton(triton, &args.store, &cancel, output);
                     let unreadable = tally.caches.unreadable();
                     let kernels = tally.caches.add(found, jobs, &cancel, output);
                     let is_complete = tally.caches.unreadable() == unreadable;
@@ -106,7 +114,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
                     }
                     paths.extend(files);
                 }
-                None => paths.push(path.clone()),
+                None => match triton_dir_of(path).filter(|_| expect.is_none()) {
+                    Some(dir) => tally.add_triton(vec![dir], &args.store, &cancel, output),
+                    None => paths.push(path.clone()),
+                },
             },
         }
     }
@@ -162,6 +173,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         }
     }
     tally.print_report(output)
+}
+
+/// Returns the directory of the key in which `path` is a file of one of Triton's kernels.
+fn triton_dir_of(path: &Path) -> Option<TritonDir> {
+    let extension = path.extension()?.to_str()?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_triton = ["json", "cubin", "hsaco"].contains(&extension);
+    is_triton.then(|| TritonDir::at(parent).ok().flatten())?.filter(|dir| dir.path == parent)
 }
 
 /// The stores to check, each once.

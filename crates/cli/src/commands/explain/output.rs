@@ -1,0 +1,41 @@
+//! The kernels of `explain` as JSON.
+
+use serde::Serialize;
+
+use crate::commands::build::output::ImportedOutput;
+
+/// The maximum number of characters of a difference, or of a compiler's version, in text.
+pub(super) const MAX_CHARACTERS: usize = 200;
+
+#[derive(Serialize)]
+pub(super) struct KernelOutput {
+    pub(super) name: String,
+    pub(super) key: Option<String>,
+    pub(super) op_type: String,
+    pub(super) operators: Vec<String>,
+    pub(super) outcome: &'static str,
+    /// The reason for a miss, or why an operator is not supported; unset for hits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+    /// The nearest stored kernel, for a miss only; null if the store has no similar kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) nearest: Option<Option<NearestOutput>>,
+    pub(super) imported: Option<ImportedOutput>,
+    pub(super) imported_problem: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct NearestOutput {
+    pub(super) name: String,
+    pub(super) job: Vec<ChangeOutput>,
+    pub(super) spec: Vec<ChangeOutput>,
+    pub(super) toolchain: Vec<String>,
+    pub(super) op_sources: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct ChangeOutput {
+    pub(super) path: String,
+    pub(super) old: String,
+    pub(super) new: String,
+}
