@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use opkeep_digest::Fingerprint;
 use opkeep_embed::{
     FileCache, FileCacheConfig, FileKey, GroupClaim, GroupTicket, Options, StoreConfig, TargetFiles,
 };
@@ -11,9 +12,10 @@ use opkeep_store::{CacheMode, LimitSettings};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
+use crate::arguments::{self, flag, optional_seconds, seconds, text, user_ids};
 use crate::call::{keep_warning, without_gil};
-use crate::error::exception;
-use crate::files::{Files, seconds_of};
+use crate::error::{exception, exception_with_help};
+use crate::files::Files;
 use crate::group::Group;
 use crate::key::file_key;
 use crate::signals::Signals;
@@ -25,6 +27,7 @@ pub(crate) struct Cache {
     files: TargetFiles,
     stale_after: Duration,
     hold_limit: Duration,
+    toolchain: Fingerprint,
 }
 
 /// The result of a request.
@@ -41,17 +44,24 @@ impl Cache {
     fn open(
         py: Python<'_>,
         root: PathBuf,
-        target: String,
-        framework: String,
-        mode: String,
-        trusted_owners: Vec<u32>,
-        stale_after: f64,
-        hold_limit: f64,
+        target: &Bound<'_, PyAny>,
+        framework: &Bound<'_, PyAny>,
+        mode: &Bound<'_, PyAny>,
+        trusted_owners: &Bound<'_, PyAny>,
+        stale_after: &Bound<'_, PyAny>,
+        hold_limit: &Bound<'_, PyAny>,
+        toolchain: &Bound<'_, PyAny>,
         limits: [Option<String>; 3],
     ) -> PyResult<Self> {
-        let mode: CacheMode = mode.parse().map_err(|error: opkeep_store::ParseModeError| {
-            exception(py, "ArgumentError", &error.to_string())
-        })?;
+        let (target, framework) = (text("target", target)?, text("framework", framework)?);
+        let mode: CacheMode =
+            text("mode", mode)?.parse().map_err(|error: opkeep_store::ParseModeError| {
+                exception(py, "ArgumentValueError", &format!("mode: {error}"))
+            })?;
+        let trusted_owners = user_ids("trusted_owners", trusted_owners)?;
+        let (stale_after, hold_limit) =
+            (seconds("stale_after", stale_after)?, seconds("hold_limit", hold_limit)?);
+        let toolchain = arguments::toolchain("toolchain", toolchain)?;
         let store =
             StoreConfig::new(root).with_trusted_owners(trusted_owners).with_limits(limit_settings(limits));
         let config = FileCacheConfig::new(store, framework)
@@ -59,14 +69,20 @@ impl Cache {
             .with_on_warning(Arc::new(|_, text| keep_warning(text)));
         Ok(Self {
             files: without_gil(py, || FileCache::open(config)?.target(&target))?,
-            stale_after: seconds_of(py, "stale_after", stale_after)?,
-            hold_limit: seconds_of(py, "hold_limit", hold_limit)?,
+            stale_after,
+            hold_limit,
+            toolchain,
         })
     }
 
-    fn get(&self, py: Python<'_>, key: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Group>> {
-        let key = file_key(key, name)?;
-        Ok(without_gil(py, || self.files.get(&key))?.map(Group))
+    fn get(
+        &self,
+        py: Python<'_>,
+        key: &Bound<'_, PyAny>,
+        name: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<Group>> {
+        let key = self.file_key(key, name)?;
+        Ok(without_gil(py, || self.files.get(&key))?.map(Group::new))
     }
 
     #[pyo3(signature = (key, name, timeout, wait))]
@@ -74,12 +90,12 @@ impl Cache {
         &self,
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
-        name: &str,
-        timeout: Option<f64>,
-        wait: bool,
+        name: &Bound<'_, PyAny>,
+        timeout: &Bound<'_, PyAny>,
+        wait: &Bound<'_, PyAny>,
     ) -> PyResult<Claim> {
-        let key = file_key(key, name)?;
-        let timeout = timeout.map(|seconds| seconds_of(py, "timeout", seconds)).transpose()?;
+        let key = self.file_key(key, name)?;
+        let (timeout, wait) = (optional_seconds("timeout", timeout)?, flag("wait", wait)?);
         let signals = Signals::new();
         let poll = || signals.poll();
         let mut options = Options::default().with_cancel(&signals.cancel).with_on_poll(&poll);
@@ -97,13 +113,13 @@ impl Cache {
         &self,
         py: Python<'_>,
         key: &Bound<'_, PyAny>,
-        name: &str,
+        name: &Bound<'_, PyAny>,
         files: &Bound<'_, PyAny>,
-        kernel: String,
-        framework_version: String,
-        compile_time: Option<f64>,
+        kernel: &Bound<'_, PyAny>,
+        framework_version: &Bound<'_, PyAny>,
+        compile_time: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
-        let key: FileKey = file_key(key, name)?;
+        let key = self.file_key(key, name)?;
         let files = Files::new(files, kernel, framework_version, compile_time)?;
         without_gil(py, || self.files.publish(&key, &files.group()))
     }
@@ -116,20 +132,27 @@ impl Cache {
     }
 }
 
+impl Cache {
+    fn file_key(&self, key: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<FileKey> {
+        Ok(file_key(key)?.with_name(text("name", name)?).with_toolchain(self.toolchain.clone()))
+    }
+}
+
 /// Returns the Python object for a claim.
 fn claimed(py: Python<'_>, claim: GroupClaim) -> PyResult<Claim> {
     let ticket = |ticket: GroupTicket, unshared_reason: Option<String>| {
         Ok(Claim::Begin(Py::new(py, Ticket { ticket, unshared_reason })?))
     };
     match claim {
-        GroupClaim::Hit(group) => Ok(Claim::Hit(Py::new(py, Group(group))?)),
+        GroupClaim::Hit(group) => Ok(Claim::Hit(Py::new(py, Group::new(group))?)),
         GroupClaim::Begin(begun) => ticket(begun, None),
         GroupClaim::Unshared(begun, reason) => ticket(begun, Some(reason.to_string())),
         GroupClaim::HolderFailed(reason) => Err(exception(py, "HolderFailedError", &reason)),
-        GroupClaim::TimedOut => Err(exception(
+        GroupClaim::TimedOut => Err(exception_with_help(
             py,
             "WaitTimeoutError",
             "another caller did not finish the files within the timeout",
+            &["wait longer, or use wait=False to make the files as well"],
         )),
         _ => Err(PyKeyboardInterrupt::new_err(())),
     }
@@ -141,5 +164,6 @@ pub(crate) fn limit_settings([max_size, remain_ratio, max_entries]: [Option<Stri
     limits.max_op_cache_size = max_size;
     limits.remain_cache_size_ratio = remain_ratio;
     limits.max_entries = max_entries;
+    limits.max_entries_name = opkeep_cli::MAX_ENTRIES_VARIABLE;
     limits
 }

@@ -1,12 +1,23 @@
 //! Python exceptions for errors, with the same texts.
 
-use opkeep_embed::{CacheError, EmbedError};
+use opkeep_embed::{CacheError, EmbedError, PublishError};
+use opkeep_store::StoreError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// Returns the exception `class` of `opkeep.errors`.
 pub(crate) fn exception(py: Python<'_>, class: &str, text: &str) -> PyErr {
-    let create = || py.import("opkeep.errors")?.getattr(class)?.call1((text,));
+    exception_with_help(py, class, text, &[])
+}
+
+/// Returns the exception `class` of `opkeep.errors`, with what to do about it.
+pub(crate) fn exception_with_help(py: Python<'_>, class: &str, text: &str, help: &[&str]) -> PyErr {
+    let create = || {
+        let named = PyDict::new(py);
+        named.set_item("help", help)?;
+        py.import("opkeep.errors")?.getattr(class)?.call((text,), Some(&named))
+    };
     match create() {
         Ok(exception) => PyErr::from_value(exception),
         // The interpreter is ending, or the package is damaged.
@@ -36,7 +47,32 @@ pub(crate) fn python_error(py: Python<'_>, error: &EmbedError) -> PyErr {
         EmbedError::Reopen { .. } | EmbedError::Cache(_) | EmbedError::Publish(_) => "StoreError",
         _ => "Error",
     };
-    exception(py, class, &error.to_string())
+    exception_with_help(py, class, &error.to_string(), help_with(error))
+}
+
+/// Returns what to do about an error, in terms of the Python package.
+fn help_with(error: &EmbedError) -> &'static [&'static str] {
+    match error {
+        EmbedError::Cache(CacheError::Store { source, .. })
+        | EmbedError::Publish(PublishError::Store(source)) => match source {
+            StoreError::NoStore { .. } => {
+                &["mode=\"enable\" creates the store", "root=... chooses another store"]
+            }
+            StoreError::Untrusted { owner: Some(_), .. } => &["trusted_owners=[UID] trusts that user"],
+            _ => &["root=... chooses another store"],
+        },
+        EmbedError::Cache(CacheError::NotCached { .. }) => {
+            &["mode=\"enable\" lets the caller make the files, and keeps them"]
+        }
+        EmbedError::Forked { .. } => &["call get_or_begin in the child"],
+        EmbedError::TicketEnded => &["call get_or_begin for another ticket"],
+        EmbedError::TooLarge { .. } | EmbedError::TooManyFiles { .. } => {
+            &["publish fewer files: what no later call needs can be left out"]
+        }
+        EmbedError::EmptyFile { .. } => &["leave the file out"],
+        EmbedError::Invalid { .. } => &["abandon the ticket, or publish valid files with it"],
+        _ => &[],
+    }
 }
 
 /// Returns the exception for an argument that has the wrong type.

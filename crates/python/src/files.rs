@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyMapping, PyMemoryView, PyString};
 
-use crate::error::{argument_error, exception, python_error};
+use crate::arguments::{optional_seconds, text};
+use crate::error::{argument_error, python_error};
 
 /// The files that a caller publishes, with what reports state of them.
 pub(crate) struct Files {
@@ -22,10 +23,13 @@ impl Files {
     /// Takes the arguments of a call. `bytes` are not copied.
     pub(crate) fn new(
         files: &Bound<'_, PyAny>,
-        kernel: String,
-        framework_version: String,
-        compile_time: Option<f64>,
+        kernel: &Bound<'_, PyAny>,
+        framework_version: &Bound<'_, PyAny>,
+        compile_time: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
+        let kernel = text("kernel", kernel)?;
+        let framework_version = text("framework_version", framework_version)?;
+        let compile_time = optional_seconds("compile_time", compile_time)?;
         let mapping = files
             .cast::<PyMapping>()
             .map_err(|_| argument_error("files", "a mapping of names and bytes", files))?;
@@ -40,8 +44,6 @@ impl Files {
             };
             taken.push((name, bytes_of(&content, &mut copied)?));
         }
-        let compile_time =
-            compile_time.map(|seconds| seconds_of(files.py(), "compile_time", seconds)).transpose()?;
         Ok(Self { files: taken, kernel, framework_version, compile_time })
     }
 
@@ -53,18 +55,6 @@ impl Files {
         group.compile_time = self.compile_time;
         group
     }
-}
-
-/// Returns a duration in seconds.
-pub(crate) fn seconds_of(py: Python<'_>, argument: &str, seconds: f64) -> PyResult<Duration> {
-    // A time that no duration can state is the longest.
-    if seconds >= 1e15 {
-        return Ok(Duration::MAX);
-    }
-    Duration::try_from_secs_f64(seconds).map_err(|_| {
-        let text = format!("{argument}: expected 0 seconds or more, found {seconds}");
-        exception(py, "ArgumentError", &text)
-    })
 }
 
 /// Returns the bytes of a file. Other objects than `bytes` are copied, since they may change while they are written; `copied`

@@ -2,39 +2,55 @@
 
 use opkeep_embed::FileGroup;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;
 
 /// The files of a hit.
 #[pyclass(frozen, module = "opkeep._native")]
-pub(crate) struct Group(pub(crate) FileGroup);
+pub(crate) struct Group {
+    files: FileGroup,
+    /// The files as Python objects, each made at its first access.
+    objects: Vec<PyOnceLock<Py<PyBytes>>>,
+}
+
+impl Group {
+    pub(crate) fn new(files: FileGroup) -> Self {
+        let objects = files.names().map(|_| PyOnceLock::new()).collect();
+        Self { files, objects }
+    }
+}
 
 #[pymethods]
 impl Group {
     #[getter]
     fn key(&self) -> String {
-        self.0.key().to_string()
+        self.files.key().to_string()
     }
 
     #[getter]
     fn waited(&self) -> bool {
-        self.0.waited()
+        self.files.waited()
     }
 
     fn names(&self) -> Vec<&str> {
-        self.0.names().collect()
+        self.files.names().collect()
     }
 
-    /// Returns a copy of a file's bytes: Python 3.10 has no stable way to show the bytes of another object.
-    fn get<'py>(&self, py: Python<'py>, name: &str) -> Option<Bound<'py, PyBytes>> {
-        self.0.get(name).map(|bytes| PyBytes::new(py, bytes))
+    /// Returns a file's bytes, the same object each time. It is a copy: Python 3.10 has no stable way to show the bytes of
+    /// another object.
+    fn get(&self, py: Python<'_>, name: &str) -> Option<Py<PyBytes>> {
+        let place = self.files.names().position(|known| known == name)?;
+        let bytes = self.files.get(name)?;
+        let object = self.objects.get(place)?.get_or_init(py, || PyBytes::new(py, bytes).unbind());
+        Some(object.clone_ref(py))
     }
 
     fn digest(&self, name: &str) -> Option<String> {
-        self.0.digest(name).map(ToString::to_string)
+        self.files.digest(name).map(ToString::to_string)
     }
 
     fn record(&self) -> Record {
-        let Some(record) = self.0.record() else { return Record::default() };
+        let Some(record) = self.files.record() else { return Record::default() };
         Record {
             framework: record.key.framework,
             framework_version: record.framework_version,

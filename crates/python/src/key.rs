@@ -7,8 +7,8 @@ use pyo3::types::{PyBytes, PyString};
 
 use crate::error::{argument_error, exception};
 
-/// Returns the key of 32 bytes or of 64 hexadecimal digits, for the group `name`.
-pub(crate) fn file_key(key: &Bound<'_, PyAny>, name: &str) -> PyResult<FileKey> {
+/// Returns the key of 32 bytes or of 64 hexadecimal digits.
+pub(crate) fn file_key(key: &Bound<'_, PyAny>) -> PyResult<FileKey> {
     let invalid = |found: String| {
         let text = format!("a key has 32 bytes, or 64 hexadecimal digits; found {found}");
         exception(key.py(), "InvalidKeyError", &text)
@@ -25,5 +25,5 @@ pub(crate) fn file_key(key: &Bound<'_, PyAny>, name: &str) -> PyResult<FileKey> 
     } else {
         return Err(argument_error("key", "32 bytes, or 64 hexadecimal digits", key));
     };
-    Ok(FileKey::new(bytes).with_name(name))
+    Ok(FileKey::new(bytes))
 }

@@ -3,6 +3,7 @@
 //! The lock of the interpreter is released wherever a call waits, reads or writes. A panic becomes the Python exception
 //! `InternalError`.
 
+mod arguments;
 mod cache;
 mod call;
 mod command;

@@ -3,6 +3,7 @@
 use opkeep_embed::GroupTicket;
 use pyo3::prelude::*;
 
+use crate::arguments::optional_text;
 use crate::call::{end_without_gil, without_gil};
 use crate::files::Files;
 
@@ -31,16 +32,17 @@ impl Ticket {
         &self,
         py: Python<'_>,
         files: &Bound<'_, PyAny>,
-        kernel: String,
-        framework_version: String,
-        compile_time: Option<f64>,
+        kernel: &Bound<'_, PyAny>,
+        framework_version: &Bound<'_, PyAny>,
+        compile_time: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
         let files = Files::new(files, kernel, framework_version, compile_time)?;
         without_gil(py, || self.ticket.publish(&files.group()))
     }
 
     #[pyo3(signature = (reason))]
-    fn abandon(&self, py: Python<'_>, reason: Option<String>) -> PyResult<()> {
+    fn abandon(&self, py: Python<'_>, reason: &Bound<'_, PyAny>) -> PyResult<()> {
+        let reason = optional_text("reason", reason)?;
         without_gil(py, || self.ticket.abandon(reason.as_deref()))
     }
 }

@@ -13,10 +13,11 @@ import jax
 import numpy
 from jax._src import compiler
 
-import opkeep.jax
+import opkeep.jax._cache
 
 compiles = 0
 fails = False
+held: list[opkeep.Ticket] = []
 compile_really = compiler.backend_compile_and_load
 
 
@@ -24,6 +25,9 @@ def counted(*args: object, **named: object) -> object:
     global compiles
     compiles += 1
     if fails:
+        # The tickets of this compile, for which other processes wait.
+        current = opkeep.jax._cache._current.compile
+        held.extend(ticket for ticket in current.tickets.values() if ticket.is_held and ticket.is_shared)
         raise RuntimeError("this compile has to fail")
     return compile_really(*args, **named)
 
@@ -56,7 +60,7 @@ def main() -> None:
                 # Its traceback keeps the frames.
                 kept.append(error)
             fails = False
-            print("failed", flush=True)
+            print(f"failed with {len(held)} held, then {sum(ticket.is_held for ticket in held)}", flush=True)
         elif command == "hang":
             compiler.backend_compile_and_load = lambda *_, **__: (print("hangs", flush=True), os.read(0, 1))
             computed(int(arguments[0]))

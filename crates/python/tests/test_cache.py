@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import hashlib
 import logging
 import mmap
 import os
@@ -76,6 +77,36 @@ class CallsTest(CacheTest):
         self.assertEqual(hit["array"], array.array("I", [1, 2]).tobytes())
         self.assertEqual((hit["bytes"], hit["bytearray"], hit["mmap"]), (b"bytes", b"bytearray", b"mmap"))
 
+    def test_each_access_returns_the_same_object(self) -> None:
+        self.cache.publish(KEY, FILES)
+        hit = self.cache.get(KEY)
+        assert hit is not None
+        first = {name: hit[name] for name in hit}
+        self.assertEqual(first, FILES)
+        for name, content in first.items():
+            self.assertIs(hit[name], content)
+        # The object outlives the hit.
+        hit.close()
+        del hit
+        self.assertEqual(first, FILES)
+
+    def test_the_toolchain_is_part_of_the_key(self) -> None:
+        def part(content: bytes, note: str) -> list[tuple[str, bytes, str]]:
+            return [("ptxas", hashlib.sha256(content).digest(), note)]
+
+        older = self.open(toolchain=part(b"12.8", "12.8"))
+        older.publish(KEY, FILES, kernel="add")
+        newer = self.open(toolchain=part(b"12.9", "12.9"))
+        self.assertIsNotNone(pickle.loads(pickle.dumps(older)).get(KEY))
+        self.assertIsNone(newer.get(KEY))
+        self.assertIsNone(self.cache.get(KEY))
+        # A note is not part of it.
+        self.assertIsNotNone(self.open(toolchain=part(b"12.8", "")).get(KEY))
+        newer.publish(KEY, FILES, kernel="add")
+        groups = opkeep.explain(framework="python", kernel="add", cache_dir=self.root)["groups"]
+        differences = {difference for group in groups for difference in group["differences"]}
+        self.assertIn(differences, ({"`ptxas` changed: 12.8 -> 12.9"}, {"`ptxas` changed: 12.9 -> 12.8"}))
+
     def test_get_or_build_builds_once(self) -> None:
         calls: list[int] = []
 
@@ -148,8 +179,16 @@ class CallsTest(CacheTest):
             assert isinstance(ticket, opkeep.Ticket)
             self.assertFalse(ticket.is_shared)
             self.assertFalse(ticket.publish(FILES))
-        with self.assertRaisesRegex(opkeep.NotCachedError, "forbids building"):
+        with self.assertRaisesRegex(opkeep.NotCachedError, "forbids building") as missing:
             self.open(mode="require").get_or_begin(KEY)
+        # The store is as it should be.
+        self.assertNotIsInstance(missing.exception, opkeep.StoreError)
+        self.assertIsInstance(missing.exception, LookupError)
+        self.assertIn('mode="enable"', missing.exception.help[0])
+        for mode in ("require", "read-only"):
+            with self.assertRaisesRegex(opkeep.StoreError, "there is no store") as no_store:
+                opkeep.Cache(f"{self.root}/none", "cuda-sm_90", mode=mode)  # type: ignore[arg-type]
+            self.assertIn("creates the store", no_store.exception.help[0])
         self.cache.publish(KEY, FILES)
         self.assertIsNotNone(self.open(mode="require").get(KEY))
         self.assertIsNotNone(self.open(mode="read-only").get(KEY))
@@ -231,22 +270,67 @@ class BadInputTest(CacheTest):
                 opkeep.Cache(self.root, target)
             with self.assertRaises(opkeep.InvalidNameError):
                 self.open(framework=target)
-        with self.assertRaisesRegex(opkeep.ArgumentError, "enable, force, disable, read-only or require"):
-            self.open(mode="on")
-        for wrong in (
-            {"target": 1},
-            {"framework": None},
-            {"trusted_owners": ["me"]},
-            {"trusted_owners": [-1]},
-        ):
+        digest = bytes(32)
+        cases: list[tuple[dict[str, Any], type[Exception], str]] = [
+            ({"root": 7}, TypeError, "root: expected a path, found `int`"),
+            ({"target": 1}, TypeError, "target: expected a text, found `int`"),
+            ({"framework": None}, TypeError, "framework: expected a text, found `NoneType`"),
+            ({"mode": 3}, TypeError, "mode: expected a text, found `int`"),
+            ({"mode": "on"}, ValueError, "mode: `on` .*: expected enable, force, disable, read-only or require"),
+            ({"trusted_owners": 5}, TypeError, "trusted_owners: expected IDs of users, found `int`"),
+            ({"trusted_owners": ["me"]}, TypeError, "trusted_owners: expected IDs of users, found `str`"),
+            ({"trusted_owners": [-1]}, ValueError, "trusted_owners: expected IDs of users, found -1"),
+            ({"trusted_owners": [1 << 32]}, ValueError, "trusted_owners: .* found 4294967296"),
+            ({"stale_after": "long"}, TypeError, "stale_after: expected a number of seconds, found `str`"),
+            ({"hold_limit": None}, TypeError, "hold_limit: expected a number of seconds, found `NoneType`"),
+            ({"hold_limit": -1}, ValueError, "hold_limit: expected 0 seconds or more, found -1"),
+            ({"toolchain": 3}, TypeError, "toolchain: expected tuples of .*, found `int`"),
+            ({"toolchain": [("ptxas", digest)]}, TypeError, "toolchain: expected tuples of .*, found `tuple`"),
+            ({"toolchain": [("ptxas", "d", "")]}, TypeError, "toolchain: expected tuples of .*, found `str`"),
+            ({"toolchain": [("ptxas", b"d", "")]}, ValueError, "toolchain: .*, found one of 1 bytes"),
+            ({"toolchain": [(3, digest, "")]}, TypeError, "toolchain: expected a text, found `int`"),
+        ]
+        for wrong, kind, text in cases:
             arguments: dict[str, Any] = {"root": self.root, "target": "cuda-sm_90", **wrong}
-            with self.subTest(wrong), self.assertRaises((TypeError, OverflowError)):
+            with self.subTest(wrong), self.assertRaisesRegex(opkeep.ArgumentError, text) as raised:
                 opkeep.Cache(**arguments)
-        self.assertRaises(TypeError, opkeep.Cache, 7, "cuda-sm_90")
+            self.assertIsInstance(raised.exception, kind)
+            self.assertEqual(isinstance(raised.exception, ValueError), kind is ValueError)
+
+    def test_arguments_of_calls(self) -> None:
+        cache: Any = self.cache
+        ticket: Any = self.begin(bytes(32))
+        for call, text in (
+            (lambda: cache.get(KEY, name=3), "name: expected a text, found `int`"),
+            (lambda: cache.get_or_begin(KEY, name=None), "name: expected a text, found `NoneType`"),
+            (lambda: cache.get_or_begin(KEY, timeout="x"), "timeout: expected a number of seconds, found `str`"),
+            (lambda: cache.get_or_begin(KEY, wait="no"), "wait: expected True or False, found `str`"),
+            (lambda: cache.get_or_build(KEY, 3), "build: expected a function, found `int`"),
+            (lambda: cache.get_or_build(KEY, lambda: 3), "files: expected a mapping .*, found `int`"),
+            (lambda: cache.publish(KEY, FILES, name=b"x"), "name: expected a text, found `bytes`"),
+            (lambda: ticket.publish(FILES, kernel=3), "kernel: expected a text, found `int`"),
+            (lambda: ticket.publish(FILES, framework_version=3), "framework_version: expected a text, found `int`"),
+            (lambda: ticket.publish(FILES, compile_time="x"), "compile_time: .*, found `str`"),
+            (lambda: ticket.abandon(3), "reason: expected a text, found `int`"),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(opkeep.ArgumentError, text):
+                call()
+        self.assertTrue(ticket.is_held)
+        with self.assertRaisesRegex(opkeep.InvalidNameError, "name: expected a text that is valid Unicode"):
+            cache.get(KEY, name="\ud800")
+
+    def test_exceptions_say_what_to_do(self) -> None:
+        ticket = self.begin()
+        ticket.abandon()
+        self.cache.close()
+        for call in (lambda: ticket.publish(FILES), lambda: self.cache.get(KEY)):
+            with self.assertRaises(opkeep.Error) as raised:
+                call()
+            self.assertTrue(raised.exception.help, raised.exception)
 
     def test_times(self) -> None:
         for timeout in (-1.0, float("nan")):
-            with self.assertRaisesRegex(opkeep.ArgumentError, "timeout: expected 0 seconds or more"):
+            with self.assertRaisesRegex(opkeep.ArgumentValueError, "timeout: expected 0 seconds or more"):
                 self.cache.get_or_begin(KEY, timeout=timeout)
         with self.assertRaises(TypeError):
             self.cache.get_or_begin(KEY, timeout="long")  # type: ignore[arg-type]
@@ -301,6 +385,12 @@ class LoggingTest(CacheTest):
         with self.assertLogs("opkeep", logging.WARNING) as logs:
             self.assertTrue(self.begin().is_shared)
         self.assertIn("damaged", logs.output[0])
+
+    def test_a_limit_that_is_not_valid_is_named(self) -> None:
+        for name in ("OPKEEP_MAX_CACHE_ENTRIES", "ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO"):
+            with mock.patch.dict(os.environ, {name: "many"}), self.assertLogs("opkeep", logging.WARNING) as logs:
+                self.open()
+            self.assertIn(f"`many` is not valid for `{name}`", logs.output[0])
 
     def test_a_handler_may_use_the_cache(self) -> None:
         self.cache.publish(KEY, FILES)

@@ -82,11 +82,30 @@ class CommandTest(CacheTest):
         self.assertIn("missing.onnx", json.dumps(raised.exception.result))
         with self.assertRaisesRegex(opkeep.UsageError, "invalid value 'few' for '--jobs"):
             self.build(jobs="few")
-        with self.assertRaisesRegex(opkeep.UsageError, "required arguments"):
-            opkeep.inspect()
+        for call in (opkeep.inspect, opkeep.explain, lambda: opkeep.stats(by="x")):  # type: ignore[arg-type]
+            with self.assertRaises(opkeep.UsageError) as usage:
+                call()
+            self.assertNotRegex(str(usage.exception), r"Usage|--help|\n")
+            self.assertRegex(str(usage.exception), "required arguments|possible values: framework, kernel")
+            self.assertRegex(usage.exception.help[-1], r"help\(opkeep\.\w+\)")
+        with self.assertRaisesRegex(opkeep.ArgumentError, "paths: expected a path, found `int`"):
+            opkeep.inspect(3)  # type: ignore[arg-type]
+        Path(self.root, "file").write_text("")
+        with self.assertRaises(opkeep.CommandError) as other:
+            opkeep.stats(cache_dir=Path(self.root, "file"))
+        self.assertIn("cache_dir=DIR or OPKEEP_CACHE_DIR chooses another store", other.exception.help)
         with self.assertRaises(opkeep.CommandError) as raised:
             self.build(target="Ascend910B1", cann="/nonexistent")
         self.assertTrue(str(raised.exception))
+
+    def test_what_is_not_stored_is_a_result(self) -> None:
+        self.cache.publish(KEY, FILES, kernel="add")
+        result = opkeep.explain(framework="python", kernel="ad", cache_dir=self.root)
+        self.assertEqual((result["exit_code"], result["groups"], result["near"]), (1, [], ["add"]))
+        self.assert_typed(result, results.ExplainResult)
+        found = opkeep.explain(KEY.hex(), cache_dir=self.root)
+        self.assertEqual([group["kernel"] for group in found["groups"]], ["add"])
+        self.assert_typed(found, results.ExplainResult)
 
     def test_an_unknown_keyword_lists_the_known_ones(self) -> None:
         with self.assertRaisesRegex(
@@ -136,7 +155,7 @@ class CommandTest(CacheTest):
         for command, kind in RESULTS.items():
             documented: set[str] = set()
             for title, table in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", text, re.M | re.S):
-                if title.split(" --")[0] != command:
+                if title.split(" ")[0] != command:
                     continue
                 for field in re.findall(r"^\| `([^`]*)`", table, re.M):
                     documented |= set(alternatives(field))

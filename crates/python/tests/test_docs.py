@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import os
 import pkgutil
 import re
@@ -18,8 +19,13 @@ import opkeep
 from helper import ROOT
 
 PAGE = ROOT / "docs/python.md"
-# The modules of frameworks have tests of their own.
-MODULES = ["opkeep", "opkeep.cache", "opkeep.commands", "opkeep.errors", "opkeep.results"]
+# The examples of these need a framework, and are run by its tests.
+FRAMEWORKS = ("opkeep.triton",)
+MODULES = ["opkeep"] + [
+    module.name
+    for module in pkgutil.walk_packages(opkeep.__path__, "opkeep.")
+    if not module.name.startswith(FRAMEWORKS) and module.name != "opkeep._native"
+]
 
 
 def load_tests(
@@ -58,9 +64,22 @@ class DocumentationTest(unittest.TestCase):
         self.assertEqual(missing, [])
 
     def test_every_module_has_a_docstring(self) -> None:
-        for module in pkgutil.iter_modules(opkeep.__path__):
-            if module.name not in ("triton", "jax"):
-                self.assertTrue(importlib.import_module(f"opkeep.{module.name}").__doc__, module.name)
+        for name in MODULES:
+            self.assertTrue(importlib.import_module(name).__doc__, name)
+
+    def test_every_example_of_a_module_is_run(self) -> None:
+        # In the sources, so that an example in a place that doctest does not search is found as well.
+        found = {name: len(run_of(name)) for name in MODULES}
+        for name in MODULES:
+            source = inspect.getsource(importlib.import_module(name))
+            self.assertEqual(found[name], len(re.findall(r"^ *>>> ", source, re.M)), name)
+        self.assertGreaterEqual(sum(found.values()), 60)
+
+
+def run_of(module: str) -> list[doctest.Example]:
+    """Return the examples that are run of a module."""
+    tests = doctest.DocTestFinder().find(importlib.import_module(module))
+    return [example for test in tests for example in test.examples]
 
 
 class PageTest(unittest.TestCase):

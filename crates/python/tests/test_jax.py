@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
+import platform
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -58,6 +61,12 @@ class JaxTest(unittest.TestCase):
         self.assertEqual(_ask(later, "compute 4"), "1 [0.0, 5.0, 18.0, 39.0]")
         kernels = opkeep.verify(self.root)
         self.assertEqual((kernels["refused"], kernels["unusable"]), (0, 0), kernels)
+        # The parts of the toolchain are named, so that a miss after an upgrade can be explained.
+        (group, *_) = opkeep.explain(framework="jax", cache_dir=self.root)["groups"]
+        parts = {part["name"]: part["note"] for part in group["toolchain"]}
+        for package in ("jax", "jaxlib"):
+            self.assertEqual(parts[package], importlib.metadata.version(package))
+        self.assertEqual(parts["cpu"], platform.machine())
 
     def test_a_damaged_entry_is_compiled_once_more(self) -> None:
         self.assertEqual(_ask(self.start(), "compute 3")[0], "1")
@@ -69,7 +78,8 @@ class JaxTest(unittest.TestCase):
 
     def test_a_failed_compile_keeps_nobody_waiting(self) -> None:
         failing, other = self.start(), self.start()
-        self.assertEqual(_ask(failing, "fail 5"), "failed")
+        # While it runs, others wait for it; when it has failed, not even those that keep the exception.
+        self.assertEqual(_ask(failing, "fail 5"), "failed with 1 held, then 0")
         with at_most(10):
             self.assertEqual(_ask(other, "compute 5")[0], "1")
         self.assertEqual(_ask(failing, "compute 5")[0], "0")
@@ -157,8 +167,14 @@ def _send(process: subprocess.Popen[str], command: str) -> None:
 
 
 def _read(process: subprocess.Popen[str]) -> str:
+    """Return the next answer; an empty text if there is none within a minute."""
     assert process.stdout is not None
-    return process.stdout.readline().strip()
+    limit = threading.Timer(60, process.kill)
+    limit.start()
+    try:
+        return process.stdout.readline().strip()
+    finally:
+        limit.cancel()
 
 
 def _ask(process: subprocess.Popen[str], command: str) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .commands import build, explain, inspect, stats, verify
     from .errors import (
         ArgumentError,
+        ArgumentValueError,
         ClosedError,
         CommandError,
         Error,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentError",
+    "ArgumentValueError",
     "Cache",
     "ClosedError",
     "CommandError",

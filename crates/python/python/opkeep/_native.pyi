@@ -16,6 +16,7 @@ class Cache:
         trusted_owners: Iterable[int],
         stale_after: float,
         hold_limit: float,
+        toolchain: Iterable[tuple[str, bytes, str]],
         limits: tuple[str | None, ...],
     ) -> Cache: ...
     def get(self, key: bytes | str, name: str) -> Group | None: ...

@@ -20,5 +20,5 @@ def default_root() -> str:
         return os.path.join(cache, "opkeep")
     home = os.path.expanduser("~")
     if not os.path.isabs(home):
-        raise StoreError("there is no home directory for the store: set OPKEEP_CACHE_DIR")
+        raise StoreError("there is no home directory for the store", help=["set OPKEEP_CACHE_DIR"])
     return os.path.join(home, ".cache", "opkeep")

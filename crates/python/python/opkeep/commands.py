@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
 from . import _native
 from ._log import log
+from .cache import path_of
 from .errors import CommandError, UsageError
 
 if TYPE_CHECKING:
@@ -134,20 +136,25 @@ def verify(*paths: StrPath, **flags: Unpack[VerifyFlags]) -> VerifyResult:
 def _run(command: str, paths: Iterable[StrPath], flags: Mapping[str, Any]) -> dict[str, Any]:
     """Run a command, and return its result."""
     errors: list[str] = []
+    help: list[str] = []
 
     def on_message(level: str, text: str) -> None:
         if level == "error":
             errors.append(text)
+        elif level == "help":
+            help.append(text)
         log(level, text)
 
     text, exit_code, error = _native.run(_arguments(command, paths, flags), on_message)
     result: dict[str, Any] = json.loads(text) if text else {}
     if error is not None:
-        kind = UsageError if error.is_usage else CommandError
-        raise kind(error.text, help=error.help, exit_code=exit_code, result=result)
+        if error.is_usage:
+            advice = [*error.help, f"help(opkeep.{command}) describes the arguments"]
+            raise UsageError(error.text, help=_keywords(advice), exit_code=exit_code, result=result)
+        raise CommandError(error.text, help=_keywords(error.help), exit_code=exit_code, result=result)
     if exit_code not in (0, 1):
         why = "; ".join(errors) or f"the command `{command}` failed"
-        raise CommandError(why, exit_code=exit_code, result=result)
+        raise CommandError(why, help=_keywords(help), exit_code=exit_code, result=result)
     result["exit_code"] = exit_code
     return result
 
@@ -161,7 +168,22 @@ def _arguments(command: str, paths: Iterable[StrPath], flags: Mapping[str, Any])
             raise TypeError(f"{command}() got an unexpected keyword argument {name!r}; expected: {known}")
         flag = "--" + (name if name in _UNDERSCORED else name.replace("_", "-"))
         line += [flag if text is None else f"{flag}={text}" for text in _values(value)]
-    return [*line, "--", *(os.fsdecode(path) for path in paths)]
+    return [*line, "--", *(path_of("paths", path) for path in paths)]
+
+
+def _keywords(help: Iterable[str]) -> list[str]:
+    """Return advice of the command with keyword arguments in place of flags: `jobs=N` for `--jobs N`."""
+    return [_FLAG.sub(_keyword, text) for text in help]
+
+
+_FLAG = re.compile(r"--([a-z][a-z_-]*)(?: ([A-Z]+=?[A-Z]*\b|\d+))?")
+
+
+def _keyword(flag: re.Match[str]) -> str:
+    name = flag[1].replace("-", "_").replace("op_compiler_cache_", "cache_")
+    if not any(name in known for known in FLAGS.values()):
+        return flag[0]
+    return f"{name}={flag[2]}" if flag[2] else name
 
 
 def _values(value: Any) -> Iterable[str | None]:

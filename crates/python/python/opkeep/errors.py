@@ -30,7 +30,11 @@ class Error(Exception):
 
 
 class ArgumentError(Error, TypeError):
-    """An argument has a type that is not accepted."""
+    """An argument has a type that is not accepted. The text names the argument, what was expected, and what was found."""
+
+
+class ArgumentValueError(ArgumentError, ValueError):
+    """An argument has a value that is not accepted."""
 
 
 class InvalidKeyError(Error, ValueError):
@@ -54,11 +58,12 @@ class InvalidKernelError(Error, ValueError):
 
 
 class StoreError(Error):
-    """The store cannot be read or written. Files that the caller made can be used nevertheless."""
+    """The store cannot be read or written, or the mode requires a store that does not exist. Files that the caller made can
+    be used nevertheless."""
 
 
-class NotCachedError(StoreError):
-    """The mode of the cache forbids making the files, and they are not stored."""
+class NotCachedError(Error, LookupError):
+    """The mode of the cache forbids making the files, and they are not stored. The store itself can be used."""
 
 
 class ClosedError(Error, ValueError):

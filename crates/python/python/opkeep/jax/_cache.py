@@ -66,7 +66,7 @@ class SharedCache:
         # JAX also asks whether an executable is there, without making it.
         makes = sys._getframe(1).f_code.co_name == "get_executable_and_time"
         try:
-            cache, own_key = self._cache(compile), self._key(key, compile)
+            cache, own_key = self._cache(compile), _key(key)
             if compile is None or not compile.is_shared or not makes:
                 return _executable(cache.get(own_key))
             claim = cache.get_or_begin(own_key, timeout=self._timeout)
@@ -90,8 +90,7 @@ class SharedCache:
             if ticket is not None and ticket.is_held:
                 ticket.publish(files, kernel=kernel, framework_version=self._version)
             else:
-                cache, own_key = self._cache(compile), self._key(key, compile)
-                cache.publish(own_key, files, kernel=kernel, framework_version=self._version)
+                self._cache(compile).publish(_key(key), files, kernel=kernel, framework_version=self._version)
         except (Error, OSError) as error:
             logger.warning("an executable of JAX is not kept: %s", error)
         finally:
@@ -102,12 +101,13 @@ class SharedCache:
         target = f"jax-{_platform(compile)}"
         cache = self._caches.get(target)
         if cache is None:
-            cache = self._caches[target] = Cache(self._root, target, framework="jax")
+            parts = toolchain(_platform(compile))
+            cache = self._caches[target] = Cache(self._root, target, framework="jax", toolchain=parts)
         return cache
 
-    def _key(self, key: str, compile: Compile | None) -> bytes:
-        # The digest of the toolchain has a fixed length, so no two pairs have the same text.
-        return hashlib.sha256(toolchain(_platform(compile)) + key.encode()).digest()
+
+def _key(key: str) -> bytes:
+    return hashlib.sha256(key.encode()).digest()
 
 
 def _platform(compile: Compile | None) -> str:

@@ -16,15 +16,15 @@ _CPU_FIELDS = ("flags", "Features", "model name", "CPU implementer", "CPU part",
 
 
 @functools.lru_cache(maxsize=None)
-def toolchain(platform_name: str) -> bytes:
-    """Return a digest of the installed compilers, and for `cpu` of the processor's features. It is computed once."""
-    digest = hashlib.sha256()
+def toolchain(platform_name: str) -> tuple[tuple[str, bytes, str], ...]:
+    """Return the installed compilers, and for `cpu` the processor: names, digests and versions. It is computed once."""
     packages = {_name(package): package for package in distributions() if _name(package).startswith(_COMPILERS)}
-    for name in sorted(packages):
-        _add(digest, name, packages[name].version, _content(packages[name]))
+    parts = [(name, _content(packages[name]), packages[name].version) for name in sorted(packages)]
     if platform_name == "cpu":
-        _add(digest, "cpu", platform.machine(), _processor())
-    return digest.digest()
+        digest = hashlib.sha256()
+        _add(digest, platform.machine(), _processor())
+        parts.append(("cpu", digest.digest(), platform.machine()))
+    return tuple(parts)
 
 
 def _name(package: Distribution) -> str:
@@ -37,18 +37,19 @@ def _add(digest: hashlib._Hash, *texts: str) -> None:
         digest.update(len(data).to_bytes(8, "little") + data)
 
 
-def _content(package: Distribution) -> str:
+def _content(package: Distribution) -> bytes:
     """Return a digest of a package: of the list of its files, in which the installer wrote their digests. A library that
     changed after the list was written is read."""
     record = package.read_text("RECORD") or ""
-    digest = hashlib.sha256(record.encode())
+    digest = hashlib.sha256()
+    _add(digest, package.version, record)
     files = package.files or []
     written = max((_changed(str(file.locate())) for file in files if file.name == "RECORD"), default=0)
     for file in files:
         path = str(file.locate())
         if ".so" in file.suffixes and _changed(path) > written:
             _add(digest, path.rpartition("/")[2], _file_digest(path))
-    return digest.hexdigest()
+    return digest.digest()
 
 
 def _changed(path: str) -> int:
