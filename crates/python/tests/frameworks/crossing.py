@@ -11,8 +11,9 @@ LIMIT = 45.0
 
 
 def crossed(setting: Setting, column: str) -> Iterator[Result]:
-    """Each compiles one kernel, and in the middle of it the other's in a thread, which it joins. In part of the cases, the tests of the cache suffice."""
+    """Each compiles one kernel, and in the middle of it the other's in a thread, which it joins."""
     if setting.quick:
+        # It takes half a minute, and the tests of opkeep-embed have it with another limit.
         return
     setting.reference(list(KERNELS))
     site = setting.site(column)
