@@ -17,6 +17,8 @@ from unittest import mock
 
 import opkeep
 import opkeep.jax._hooks
+from opkeep.jax import _cache
+from opkeep.jax._toolchain import packages, toolchain
 from helper import at_most
 
 HAS_JAX = importlib.util.find_spec("jax") is not None
@@ -153,6 +155,65 @@ class InterfaceTest(unittest.TestCase):
                     opkeep.jax.enable("store")
                 self.assertIn("0.10", str(caught.exception))
                 self.assertTrue(caught.exception.help)
+
+
+class ToolchainTest(unittest.TestCase):
+    """The compilers in the key. This does not need JAX."""
+
+    def setUp(self) -> None:
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = Path(directory.name)
+
+    def program(self, name: str, text: str) -> None:
+        path = self.root / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def test_programs_of_cuda_outside_of_the_packages(self) -> None:
+        variables = {
+            "PATH": str(self.root / "bin"),
+            "CUDA_ROOT": str(self.root),
+            "CUDA_HOME": str(self.root),
+            "XLA_FLAGS": f"--xla_a=1 --xla_gpu_cuda_data_dir={self.root} --xla_b=2",
+        }
+        for variable, value in variables.items():
+            with self.subTest(variable), mock.patch.dict(os.environ, {"PATH": "", variable: value}):
+                for name in ("ptxas", "nvlink"):
+                    self.program(name, "one")
+                    before = toolchain("gpu"), toolchain("cpu")
+                    self.assertEqual(toolchain("gpu"), before[0])
+                    self.program(name, "another one")
+                    self.assertNotEqual(toolchain("gpu"), before[0])
+                    self.assertEqual(toolchain("cpu"), before[1])
+
+    def test_a_program_that_changes_during_the_compile(self) -> None:
+        cache = _cache.SharedCache(str(self.root / "store"), None, "0.10")
+
+        def get_executable_and_time() -> bytes | None:
+            return cache.get("add-key")
+
+        with mock.patch.dict(os.environ, {"PATH": str(self.root / "bin")}):
+            self.program("ptxas", "one")
+            with _cache.Compile("gpu", is_shared=True):
+                self.assertIsNone(get_executable_and_time())
+                self.program("ptxas", "another one")
+                cache.put("add-key", b"by the other one")
+            for text in ("one", "another one"):
+                self.program("ptxas", text)
+                with _cache.Compile("gpu", is_shared=True):
+                    self.assertIsNone(get_executable_and_time(), text)
+                    cache.put("add-key", text.encode())
+                with _cache.Compile("gpu", is_shared=True):
+                    self.assertEqual(get_executable_and_time(), text.encode())
+
+    @unittest.skipUnless(HAS_JAX, "JAX is not installed: `cargo xtask frameworks` installs it")
+    def test_the_packages_are_those_of_the_moment_when_it_was_enabled(self) -> None:
+        packages.cache_clear()
+        self.addCleanup(opkeep.jax.disable)
+        opkeep.jax.enable(self.root / "store")
+        self.assertEqual(packages.cache_info().currsize, 1)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

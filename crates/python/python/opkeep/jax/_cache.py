@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .._log import logger
 from ..cache import Cache, Hit, Ticket
 from ..errors import Error, WaitTimeoutError
-from ._toolchain import toolchain
+from ._toolchain import Part, toolchain
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -28,6 +28,9 @@ _current = _Current()
 
 class Compile:
     """A call of JAX that gets an executable from the cache, or compiles it. At its end, its tickets end."""
+
+    toolchain: tuple[Part, ...] | None = None
+    """The toolchain when JAX asked for the executable."""
 
     def __init__(self, platform: str, *, is_shared: bool) -> None:
         self.platform = platform
@@ -58,7 +61,7 @@ class SharedCache:
         self._root = root
         self._timeout = timeout
         self._version = version
-        self._caches: dict[str, Cache] = {}
+        self._caches: dict[tuple[str, tuple[Part, ...]], Cache] = {}
 
     def get(self, key: str) -> bytes | None:
         """Return the executable under JAX's key, or None. Then the caller makes it, and others may wait for it."""
@@ -66,6 +69,8 @@ class SharedCache:
         # JAX also asks whether an executable is there, without making it.
         makes = sys._getframe(1).f_code.co_name == "get_executable_and_time"
         try:
+            if compile is not None:
+                compile.toolchain = toolchain(compile.platform)
             cache, own_key = self._cache(compile), _key(key)
             if compile is None or not compile.is_shared or not makes:
                 return _executable(cache.get(own_key))
@@ -87,7 +92,9 @@ class SharedCache:
         files = {_FILE: value}
         kernel = key.rsplit("-", 1)[0]
         try:
-            if ticket is not None and ticket.is_held:
+            if compile is not None and compile.toolchain not in (None, toolchain(compile.platform)):
+                logger.info("a compiler changed during the compile, so an executable of JAX is not kept")
+            elif ticket is not None and ticket.is_held:
                 ticket.publish(files, kernel=kernel, framework_version=self._version)
             else:
                 self._cache(compile).publish(_key(key), files, kernel=kernel, framework_version=self._version)
@@ -98,11 +105,10 @@ class SharedCache:
                 ticket.__exit__(None, None, None)
 
     def _cache(self, compile: Compile | None) -> Cache:
-        target = f"jax-{_platform(compile)}"
-        cache = self._caches.get(target)
+        target, parts = f"jax-{_platform(compile)}", toolchain(_platform(compile))
+        cache = self._caches.get((target, parts))
         if cache is None:
-            parts = toolchain(_platform(compile))
-            cache = self._caches[target] = Cache(self._root, target, framework="jax", toolchain=parts)
+            cache = self._caches[target, parts] = Cache(self._root, target, framework="jax", toolchain=parts)
         return cache
 
 

@@ -18,6 +18,7 @@ from .._log import logger
 from .._root import default_root
 from ..errors import Error
 from ._cache import Compile, SharedCache
+from ._toolchain import packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,8 @@ def enable(root: str | os.PathLike[str] | None, timeout: float | None) -> None:
     jax, compiler, compilation_cache, interface = _modules()
     root = os.fsdecode(root) if root is not None else default_root()
     disable()
+    # Later, the files may be others than those that this process has loaded.
+    packages()
     cache = _class(interface)(root, timeout, jax.__version__)
     config = jax.config
     if config.jax_compilation_cache_dir is None:

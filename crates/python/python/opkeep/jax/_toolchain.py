@@ -6,6 +6,8 @@ import functools
 import hashlib
 import os
 import platform
+import re
+import shutil
 from importlib.metadata import Distribution, distributions
 
 _COMPILERS = ("jax", "libtpu", "nvidia-", "neuronx", "libneuronxla")
@@ -14,17 +16,56 @@ _COMPILERS = ("jax", "libtpu", "nvidia-", "neuronx", "libneuronxla")
 _CPU_FIELDS = ("flags", "Features", "model name", "CPU implementer", "CPU part", "CPU variant")
 """Fields of `/proc/cpuinfo` that decide which instructions are generated."""
 
+_GPU_TOOLS = ("ptxas", "nvlink")
+"""Programs of CUDA that XLA runs, from a package of the compilers or from elsewhere."""
+
+_CUDA_VARIABLES = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
+"""Variables with directories of CUDA."""
+
+Part = tuple[str, bytes, str]
+"""A name, a digest and a note."""
+
+
+def toolchain(platform_name: str) -> tuple[Part, ...]:
+    """Return the installed compilers, for `cpu` the processor, and for GPUs CUDA's programs as they are now."""
+    if platform_name == "cpu":
+        return packages() + _cpu()
+    return packages() + (_programs() if platform_name in ("gpu", "cuda") else ())
+
 
 @functools.lru_cache(maxsize=None)
-def toolchain(platform_name: str) -> tuple[tuple[str, bytes, str], ...]:
-    """Return the installed compilers, and for `cpu` the processor: names, digests and versions. It is computed once."""
-    packages = {_name(package): package for package in distributions() if _name(package).startswith(_COMPILERS)}
-    parts = [(name, _content(packages[name]), packages[name].version) for name in sorted(packages)]
-    if platform_name == "cpu":
-        digest = hashlib.sha256()
-        _add(digest, platform.machine(), _processor())
-        parts.append(("cpu", digest.digest(), platform.machine()))
-    return tuple(parts)
+def packages() -> tuple[Part, ...]:
+    """Return the installed packages with compilers. They are those of the first call: this process has loaded them."""
+    found = {_name(package): package for package in distributions() if _name(package).startswith(_COMPILERS)}
+    return tuple((name, _content(found[name]), found[name].version) for name in sorted(found))
+
+
+@functools.lru_cache(maxsize=None)
+def _cpu() -> tuple[Part, ...]:
+    digest = hashlib.sha256()
+    _add(digest, platform.machine(), _processor())
+    return (("cpu", digest.digest(), platform.machine()),)
+
+
+def _programs() -> tuple[Part, ...]:
+    """Return CUDA's programs wherever XLA may find them."""
+    roots = [os.environ.get(variable) for variable in _CUDA_VARIABLES]
+    roots += re.findall(r"--xla_gpu_cuda_data_dir=(\S+)", os.environ.get("XLA_FLAGS", ""))
+    directories = [os.path.join(root, "bin") for root in filter(None, [*roots, "/usr/local/cuda"])]
+    paths = [shutil.which(name, path=path) for name in _GPU_TOOLS for path in (None, *directories)]
+    return tuple(_program(path) for path in dict.fromkeys(filter(None, paths)))
+
+
+def _program(path: str) -> Part:
+    stat = os.stat(path)
+    digest = _digest_in_state(path, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    return (os.path.basename(path), bytes.fromhex(digest), path)
+
+
+@functools.lru_cache(maxsize=None)
+def _digest_in_state(path: str, *_: int) -> str:
+    """Return the digest of a file, which is computed once in each state."""
+    return _file_digest(path)
 
 
 def _name(package: Distribution) -> str:
