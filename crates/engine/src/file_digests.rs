@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use opkeep_backend::FileDigests;
 use opkeep_digest::Digest;
-use opkeep_fs::{FileId, FileState, Fs};
+use opkeep_fs::{FileId, FileState, Fs, private_user_dir};
 
 const HEAD: &str = "opkeep digests 1";
 const MAX_FILES: usize = 16384;
@@ -73,6 +73,12 @@ impl FileDigestCache {
     /// Opens the cache in `file`. A file that cannot be read, is damaged, or belongs to another user counts as empty.
     pub fn open(file: impl Into<PathBuf>) -> Self {
         Self::open_with(Fs::new(), file)
+    }
+
+    /// Opens this user's cache on this machine, below the directory `base`; the builds whose work directories are there use it,
+    /// too. If this user's directory there cannot be used, digests are remembered in memory only.
+    pub fn of_user(base: &Path) -> Self {
+        private_user_dir(base).map(|dir| Self::open(file_in(&dir))).unwrap_or_default()
     }
 
     /// Opens the cache as [`open`](Self::open) does, with the file system `fs`, whose clock decides which files changed
@@ -153,6 +159,11 @@ impl FileDigests for FileDigestCache {
             let _ = self.fs.remove(path);
         }
     }
+}
+
+/// The file of digests in this user's directory.
+pub(crate) fn file_in(dir: &Path) -> PathBuf {
+    dir.join("digests")
 }
 
 /// Renders one line for each file, the most recently requested first, then the digest of all lines, by which damage is

@@ -23,6 +23,7 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_fs::{FileLock, FileStat, Fs, NotPrivate, TempDir, private_dir, private_user_dir};
 
+use crate::file_digests;
 use crate::schedule::force_group;
 
 /// The age from which unlocked directories are stale: a younger one may be created and not locked yet.
@@ -69,7 +70,7 @@ impl WorkDirs {
 
     /// The file of digests.
     pub(crate) fn file_digests(&self) -> PathBuf {
-        self.dir.join("digests")
+        file_digests::file_in(&self.dir)
     }
 
     /// The file of compile times.

@@ -14,5 +14,5 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<files::TritonFiles>()?;
     module.add_class::<ticket::TritonTicket>()?;
     module.add_class::<toolchain::Toolchain>()?;
-    module.add_function(wrap_pyfunction!(toolchain::digest_of_file, module)?)
+    module.add_class::<toolchain::Toolchains>()
 }

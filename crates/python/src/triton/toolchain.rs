@@ -1,36 +1,89 @@
 //! The content of the compilers that Triton runs.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use opkeep_digest::{Digest, Fingerprint};
-use opkeep_fs::Fs;
+use opkeep::FileDigestCache;
+use opkeep_digest::{Digest, FileDigests, Fingerprint};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::call::without_gil;
 
 /// The content of the compilers, as far as Triton's key does not cover it.
-#[pyclass(frozen, module = "opkeep._native")]
+#[pyclass(frozen, eq, module = "opkeep._native")]
 pub(crate) struct Toolchain(pub(crate) Fingerprint);
 
-#[pymethods]
-impl Toolchain {
-    /// Takes the names, digests and notes of the parts.
-    #[new]
-    fn new(parts: Vec<(String, [u8; Digest::LEN], String)>) -> Self {
-        let mut fingerprint = Fingerprint::new();
-        for (name, digest, note) in parts {
-            fingerprint.add(name, Digest::from_bytes(digest), note);
-        }
-        // Computed now, so that the keys which are derived from it share the result.
-        fingerprint.digest();
-        Self(fingerprint)
+impl PartialEq for Toolchain {
+    /// Whether both are one content, whatever the notes.
+    fn eq(&self, other: &Self) -> bool {
+        self.0.digest() == other.0.digest()
     }
 }
 
-/// Returns the SHA-256 digest of a file.
-#[pyfunction]
-pub(crate) fn digest_of_file(py: Python<'_>, path: PathBuf) -> PyResult<[u8; Digest::LEN]> {
-    let digest =
-        without_gil(py, || Ok(Fs::default().open_file(&path).and_then(|(file, _)| Digest::of_reader(file))))?;
-    Ok(*digest?.as_bytes())
+/// A part of a toolchain: its name, its file, and a note. Without a file, the note is the content.
+type Part = (String, Option<PathBuf>, String);
+
+/// The toolchains of this process. The digests of their files are shared with this user's other processes on this machine.
+#[pyclass(frozen, module = "opkeep._native")]
+pub(crate) struct Toolchains {
+    work_dir: PathBuf,
+    digests: OnceLock<FileDigestCache>,
+    known: Mutex<Vec<Known>>,
+}
+
+/// A toolchain that was requested: its parts, their digests, and itself.
+type Known = (Vec<Part>, Vec<Digest>, Py<Toolchain>);
+
+#[pymethods]
+impl Toolchains {
+    /// Remembers digests in this user's directory in `work_dir`.
+    #[new]
+    fn new(work_dir: PathBuf) -> Self {
+        Self { work_dir, digests: OnceLock::new(), known: Mutex::default() }
+    }
+
+    /// Returns the toolchain of these parts. Links are followed.
+    fn of(&self, py: Python<'_>, parts: Vec<Part>) -> PyResult<Py<Toolchain>> {
+        let digests = without_gil(py, || Ok(self.digests_of(&parts)))?;
+        let digests = digests.map_err(|(path, error)| os_error(&path, error))?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |found: &&Known| found.1 == digests && found.0 == parts;
+        if let Some((.., toolchain)) = known.iter().find(is_same) {
+            return Ok(toolchain.clone_ref(py));
+        }
+        let mut fingerprint = Fingerprint::new();
+        for ((name, path, note), digest) in parts.iter().zip(&digests) {
+            let path = path.as_deref().map_or(Default::default(), Path::to_string_lossy);
+            fingerprint.add(name.as_str(), *digest, format!("{path} {note}").trim());
+        }
+        // Computed now, so that the keys which are derived from it share the result.
+        fingerprint.digest();
+        let toolchain = Py::new(py, Toolchain(fingerprint))?;
+        known.push((parts, digests, toolchain.clone_ref(py)));
+        Ok(toolchain)
+    }
+}
+
+impl Toolchains {
+    /// Returns the digest of each part, or the file that cannot be read.
+    fn digests_of(&self, parts: &[Part]) -> Result<Vec<Digest>, (PathBuf, io::Error)> {
+        let cache = self.digests.get_or_init(|| FileDigestCache::of_user(&self.work_dir));
+        let digest_of = |(_, path, note): &Part| match path {
+            Some(path) => cache.digest(path).map_err(|error| (path.clone(), error)),
+            None => Ok(Digest::of(note.as_bytes())),
+        };
+        let digests = parts.iter().map(digest_of).collect();
+        cache.save();
+        digests
+    }
+}
+
+/// Returns the exception for a file, as Python's own functions raise it.
+fn os_error(path: &Path, error: io::Error) -> PyErr {
+    match error.raw_os_error() {
+        Some(number) => PyOSError::new_err((number, error.kind().to_string(), path.to_owned())),
+        None => error.into(),
+    }
 }

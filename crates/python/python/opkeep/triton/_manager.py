@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import sys
+from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _native
@@ -56,7 +57,7 @@ class CacheManager:
         self.key = key
         self._base = _stock.base_dir() or _stock.manager(key).cache_dir
         self.cache_dir = os.path.join(self._base, self.key)
-        self._prefix = os.path.join(self.cache_dir, "")
+        self._prefix = self.cache_dir + os.sep
         self._files: dict[str, bytes] = {}
         self._found: set[str] = set()
         self._single: dict[str, _Place] = {}
@@ -254,7 +255,7 @@ class CacheManager:
     @property
     def _directory(self) -> _native.Directory:
         if self._opened is None:
-            prefix = json.dumps(self._prefix)[:-1]
+            prefix = encode_basestring_ascii(self._prefix)[:-1]
             self._opened = _native.Directory(self._base, self.key, prefix)
         return self._opened
 

@@ -22,11 +22,11 @@ from typing import Any
 from .. import _native
 from . import _stock
 from ._compile import Compile
-from ._digests import digest_of
 from ._loaded import check_library, check_package, digest_of_package, state_of
 from ._settings import settings_of_kernels, settings_of_launchers
 
-Parts = list[tuple[str, bytes, str]]
+Parts = list[tuple[str, str | None, str]]
+"""The name of each part, its file, and a note. Without a file, the note is the content."""
 
 _VERSION_FILES = (
     "version.info",
@@ -51,7 +51,15 @@ _CPU_TOOLS = (
 )
 """The programs that triton-ascend runs for `cpu`, below the directories of these variables."""
 
-_known: dict[tuple[tuple[str, bytes, str], ...], _native.Toolchain] = {}
+
+def _new_toolchains() -> None:
+    global _toolchains
+    _toolchains = _native.Toolchains(os.environ.get("TMPDIR") or "/tmp")
+
+
+# Threads of its parent may have been in the middle of a call.
+os.register_at_fork(after_in_child=_new_toolchains)
+_new_toolchains()
 
 
 def toolchain_of(compile: Compile) -> _native.Toolchain:
@@ -73,7 +81,7 @@ def toolchain_of(compile: Compile) -> _native.Toolchain:
         for path in filter(None, settings[name].split(os.pathsep)):
             check_library(path)
             _add_file(parts, name, path)
-    return _toolchain(parts)
+    return _toolchains.of(parts)
 
 
 def host_toolchain(is_compiled: bool) -> _native.Toolchain:
@@ -95,7 +103,7 @@ def host_toolchain(is_compiled: bool) -> _native.Toolchain:
         _add_text(parts, "triton", _stock.version())
         if "triton.backends.ascend" in sys.modules:
             _add_headers(parts)
-    return _toolchain(parts)
+    return _toolchains.of(parts)
 
 
 def _add_headers(parts: Parts) -> None:
@@ -116,14 +124,6 @@ def _version_of(path: str, *_: int) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return output.stdout.decode(errors="replace").strip()
-
-
-def _toolchain(parts: Parts) -> _native.Toolchain:
-    key = tuple(parts)
-    toolchain = _known.get(key)
-    if toolchain is None:
-        toolchain = _known[key] = _native.Toolchain(parts)
-    return toolchain
 
 
 def _nvidia(compile: Compile, parts: Parts, settings: dict[str, str]) -> None:
@@ -214,7 +214,7 @@ def _module(compile: Compile, name: str) -> Any:
 
 
 def _add_file(parts: Parts, name: str, path: str, note: str = "") -> None:
-    parts.append((name, digest_of(path), f"{path} {note}".rstrip()))
+    parts.append((name, path, note))
 
 
 def _add_file_if_there(parts: Parts, name: str, path: str) -> None:
@@ -228,6 +228,4 @@ def _add_versions(parts: Parts, toolkit: str | None) -> None:
 
 
 def _add_text(parts: Parts, name: str, text: str) -> None:
-    from hashlib import sha256
-
-    parts.append((name, sha256(text.encode()).digest(), text))
+    parts.append((name, None, text))
