@@ -10,6 +10,7 @@ mod machine;
 mod notes;
 mod peers;
 mod plot;
+mod python;
 mod rows;
 mod text;
 
@@ -114,11 +115,13 @@ fn figures_directory() -> Result<PathBuf, String> {
 
 /// Builds all programs in advance, so that building does not count as time of the run.
 fn build_all() -> Result<(), String> {
-    let named = BENCHES.iter().flat_map(|bench| ["--bench", bench]);
+    let ours = BENCHES.iter().filter(|bench| !python::is_one(bench));
+    let named = ours.flat_map(|bench| ["--bench", bench]);
     cargo(Command::new("cargo").args(["bench", "--package", "opkeep-benches", "--no-run"]).args(named))?;
     // The command would be built during its own measurement.
     let command = ["build", "--quiet", "--release", "--package", "opkeep-cli", "--bin", "opkeep"];
-    cargo(Command::new("cargo").args(command))
+    cargo(Command::new("cargo").args(command))?;
+    python::build()
 }
 
 fn cargo(command: &mut Command) -> Result<(), String> {
@@ -129,10 +132,7 @@ fn cargo(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Runs one benchmark. A failure is no error here: it means a missed budget, which the report shows.
-fn run_one(bench: &'static str, directory: &Path) -> Result<Run, String> {
-    println!("==> {bench}");
-    let start = Instant::now();
+fn cargo_bench(bench: &str) -> Command {
     let mut command = Command::new("cargo");
     command.args(["bench", "--quiet", "--package", "opkeep-benches", "--bench", bench, "--"]);
     // Selects none of criterion's own rows, which the report does not show.
@@ -141,8 +141,20 @@ fn run_one(bench: &'static str, directory: &Path) -> Result<Run, String> {
         // A million entries take longer than all others and show the same.
         command.args(["--most", "100000"]);
     }
+    command
+}
+
+/// Runs one benchmark. A failure is no error here: it means a missed budget, which the report shows.
+fn run_one(bench: &'static str, directory: &Path) -> Result<Run, String> {
+    println!("==> {bench}");
+    let start = Instant::now();
+    let command = if python::is_one(bench) { python::command(bench) } else { Some(cargo_bench(bench)) };
+    let Some(mut command) = command else {
+        println!("==> {bench}: skipped, since `cargo xtask frameworks` installed nothing");
+        return Ok(Run { bench, seconds: 0.0, succeeded: true });
+    };
     let status = command.env("OPKEEP_FIGURES", directory).env("RUST_BACKTRACE", "0").status();
-    let succeeded = status.map_err(|error| format!("cargo did not start: {error}"))?.success();
+    let succeeded = status.map_err(|error| format!("{bench} did not start: {error}"))?.success();
     let seconds = start.elapsed().as_secs_f64();
     println!("==> {bench}: {seconds:.0} s");
     Ok(Run { bench, seconds, succeeded })
