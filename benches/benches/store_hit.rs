@@ -77,7 +77,7 @@ impl Setting {
 
     fn file_bytes(&self) -> usize {
         match self.store.get(&self.keys[0]) {
-            Lookup::Hit(entry) => entry.file_bytes(),
+            Lookup::Hit(entry) => entry.file_bytes() as usize,
             Lookup::Miss(miss) => panic!("{miss}"),
         }
     }

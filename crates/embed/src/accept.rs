@@ -2,8 +2,14 @@
 
 use opkeep_cache::Accept;
 use opkeep_kernel_entry::{GroupFiles, GroupRecord, StoredExpectations, verify_group_binding};
-use opkeep_store::Entry;
+use opkeep_store::{Entry, EntryHead};
 use opkeep_validator::Validator;
+
+/// Whether an entry is a hit by its head alone: it holds a group that was validated, and by the rules that the caller states.
+pub(crate) fn is_taken(head: &EntryHead, expectations: Option<&StoredExpectations>) -> bool {
+    let is_covered = expectations.is_none_or(|expectations| expectations.covers(head));
+    GroupRecord::is_in(head) && head.validation() > 0 && is_covered
+}
 
 /// Decides whether an entry of `target` is a hit. Its key covers all parts of the group's key, so only its kernel is judged, if
 /// the caller states other rules than those by which it was validated. An entry that no local rules have judged must prove that
@@ -17,8 +23,7 @@ pub(crate) fn accept(
     if !GroupRecord::is_in(entry) {
         return Accept::Replace("the entry holds no group of files".to_owned());
     }
-    let expectations = expectations.filter(|expectations| !expectations.covers(entry));
-    if entry.validation() > 0 && expectations.is_none() {
+    if is_taken(entry, expectations) {
         return Accept::Take;
     }
     let record = match verify_group_binding(entry, target) {
@@ -26,7 +31,9 @@ pub(crate) fn accept(
         Ok(None) => return Accept::Ignore,
         Err(error) => return Accept::Replace(format!("the stored group is not valid: {error}")),
     };
-    let Some(expectations) = expectations else { return Accept::Take };
+    let Some(expectations) = expectations.filter(|expectations| !expectations.covers(entry)) else {
+        return Accept::Take;
+    };
     let Some(artifact) = GroupFiles::of(entry).artifact(&record) else {
         return Accept::Replace("the entry holds no kernel".to_owned());
     };

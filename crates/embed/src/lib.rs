@@ -73,7 +73,7 @@ mod ticket;
 pub use cache::FileCache;
 pub use claim::{GroupClaim, UnsharedReason};
 pub use config::FileCacheConfig;
-pub use directory::{DirectoryError, DirectoryFile, GroupDir};
+pub use directory::{DirectoryError, DirectoryFile, FileContent, GroupDir};
 pub use error::EmbedError;
 pub use group::FileGroup;
 pub use key::FileKey;
@@ -91,3 +91,4 @@ pub use opkeep_digest::{Digest, Fingerprint};
 pub use opkeep_kernel_entry::{
     GroupRecord, MAX_GROUP_FILES, StoredExpectations, original_file_name, stored_file_name,
 };
+pub use opkeep_store::MemberHead;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opkeep_cache::{Accept, Claim, Digest, Lookup, Query, Source, TargetCache, Wait};
-use opkeep_kernel_entry::GroupKey;
-use opkeep_store::Entry;
+use opkeep_kernel_entry::{GroupKey, StoredExpectations, group_file_heads};
+use opkeep_store::{Entry, MemberHead};
 use opkeep_validator::Validator;
 
-use crate::accept::accept;
+use crate::accept::{accept, is_taken};
 use crate::claim::{GroupClaim, UnsharedReason};
 use crate::error::EmbedError;
 use crate::group::FileGroup;
@@ -54,6 +54,27 @@ impl TargetFiles {
             Lookup::Hit(entry) if is_taken(&entry) => Some(FileGroup::new(entry, false)),
             _ => None,
         })
+    }
+
+    /// Returns what `placed` returns of the files' names, sizes and digests, if they are there: for a caller that may have the
+    /// files elsewhere, such as in a [`GroupDir`](crate::GroupDir), and then needs none of their bytes. Reads only the head of
+    /// the entry, and counts a hit if `placed` returns one. In all other cases, which include an entry that has to be judged,
+    /// the caller requests the files.
+    ///
+    /// # Errors
+    /// The store cannot be used in this process, although the mode requires it.
+    pub fn find_placed<T>(
+        &self,
+        key: &FileKey,
+        expectations: Option<&StoredExpectations>,
+        placed: impl FnOnce(&mut dyn Iterator<Item = MemberHead<'_>>) -> Option<T>,
+    ) -> Result<Option<T>, EmbedError> {
+        let (_, target) = self.current()?;
+        let entry = target.store().and_then(|store| store.open_entry(&self.entry_key(key)).ok());
+        let Some(entry) = entry.filter(|entry| is_taken(entry.head(), expectations)) else { return Ok(None) };
+        let found = placed(&mut group_file_heads(entry.head()));
+        found.iter().for_each(|_| entry.count_hit());
+        Ok(found)
     }
 
     /// Returns the files, or a ticket to make them. Waits while another caller makes them.

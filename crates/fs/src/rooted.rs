@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -199,6 +200,17 @@ impl RootedFs {
     pub fn read_start(&self, file: &File, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
         let limit = self.watch.permit(FsOp::Read, path, None, limit)?.unwrap_or(limit);
         start_of(file, limit)
+    }
+
+    /// The bytes of an open file in `range`.
+    pub fn read_range(&self, file: &File, path: &Path, range: Range<usize>) -> io::Result<Vec<u8>> {
+        let limit = self.watch.permit(FsOp::Read, path, None, range.len())?.unwrap_or(range.len());
+        let mut bytes = vec![0; limit];
+        file.read_exact_at(&mut bytes, range.start as u64)?;
+        match limit == range.len() {
+            true => Ok(bytes),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     /// Writes at the position of an open file.

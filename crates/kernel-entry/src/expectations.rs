@@ -2,7 +2,7 @@
 
 use opkeep_artifact::Expectations;
 use opkeep_digest::Digest;
-use opkeep_store::{Entry, StoreError, TargetStore};
+use opkeep_store::{Entry, EntryHead, StoreError, TargetStore};
 use opkeep_validator::Validator;
 
 use crate::member::EXPECTATIONS;
@@ -41,7 +41,7 @@ impl StoredExpectations {
     /// Whether the kernel in `entry` was validated by these expectations and by rules at least as new. An entry without
     /// the member is from an earlier version, where the target alone determined the expectations. One with the stamp 0 was
     /// not validated by any rules, whatever this stamp is.
-    pub fn covers(&self, entry: &Entry) -> bool {
+    pub fn covers(&self, entry: &EntryHead) -> bool {
         let same = entry.member_digest(EXPECTATIONS).is_none_or(|digest| *digest == self.digest);
         same && entry.validation() > 0 && entry.validation() >= self.stamp
     }

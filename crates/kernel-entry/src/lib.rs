@@ -33,7 +33,7 @@ pub use error::EntryError;
 pub use expectations::StoredExpectations;
 pub use group::{
     EncodedGroup, GROUP_SCHEMA, GroupFiles, GroupKey, GroupRecord, MAX_GROUP_FILES, encode_group,
-    original_file_name, stored_file_name, verify_group_binding,
+    group_file_heads, original_file_name, stored_file_name, verify_group_binding,
 };
 pub use header::Header;
 pub use provenance::Provenance;

@@ -8,31 +8,38 @@ use std::time::SystemTime;
 use crate::layout::{LOCK, NEW, PUT};
 use opkeep_fs::{Dir, FileStat, LockFile, RootedFs, TempFile, cannot_rename_new, unique_name};
 
-/// The content and the state of a file, read with one open, one fstat and one read.
-pub(crate) struct WholeFile {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) stat: FileStat,
-    pub(crate) file: File,
+/// Reads a file with one open, one fstat and one read.
+///
+/// # Errors
+/// It has more than `limit` bytes, or it cannot be read.
+pub(crate) fn read_whole(fs: &RootedFs, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let (file, stat) = open(fs, path)?;
+    match stat.state.len <= limit {
+        true => read(fs, &file, path, stat.state.len),
+        false => Err(io::Error::other(format!("it has more than {limit} bytes"))),
+    }
 }
 
-/// Reads a file. A file of more than `limit` bytes is not read: `bytes` is then empty, and `stat` has the length.
-pub(crate) fn read_whole(fs: &RootedFs, path: &Path, limit: u64) -> io::Result<WholeFile> {
+/// Opens a regular file, and returns its state.
+pub(crate) fn open(fs: &RootedFs, path: &Path) -> io::Result<(File, FileStat)> {
     let file = fs.open(path)?;
     let stat = fs.stat(&file, path)?;
-    if !stat.is_file() {
-        return Err(io::Error::other("not a regular file"));
+    match stat.is_file() {
+        true => Ok((file, stat)),
+        false => Err(io::Error::other("not a regular file")),
     }
-    let length = stat.state.len;
+}
+
+/// Reads the `length` bytes of a file that was just opened.
+pub(crate) fn read(fs: &RootedFs, file: &File, path: &Path, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    if length <= limit {
-        bytes.try_reserve_exact(length as usize)?;
-        fs.read(&file, path, length as usize, &mut bytes)?;
-        if bytes.len() as u64 != length {
-            // The file system returned less than it announced: an I/O error, not damage.
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ended early"));
-        }
+    bytes.try_reserve_exact(length as usize)?;
+    fs.read(file, path, length as usize, &mut bytes)?;
+    match bytes.len() as u64 == length {
+        true => Ok(bytes),
+        // The file system returned less than it announced: an I/O error, not damage.
+        false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ended early")),
     }
-    Ok(WholeFile { bytes, stat, file })
 }
 
 /// Writes `bytes` to a new file in `temps`, syncs its data and renames it to `name` in the open directory `shard`, with mode

@@ -91,8 +91,8 @@ fn real_path(fs: &RootedFs, path: &Path) -> Option<PathBuf> {
 
 /// Whether `directory` has CANN's `op_cache.ini`, with the versions that CANN writes into it.
 fn has_versions(fs: &RootedFs, directory: &Path) -> bool {
-    let Ok(file) = files::read_whole(fs, &LimitsFile::path(directory), MAX_INI) else { return false };
-    let text = String::from_utf8_lossy(&file.bytes);
+    let Ok(bytes) = files::read_whole(fs, &LimitsFile::path(directory), MAX_INI) else { return false };
+    let text = String::from_utf8_lossy(&bytes);
     let keys = text.lines().filter_map(|line| line.split_once('=')).map(|(key, _)| key.trim().to_owned());
     keys.into_iter().any(|key| matches!(key.as_str(), "adk_version" | "ops_version"))
 }

@@ -112,7 +112,7 @@ mod usage_tracker;
 mod verify;
 
 pub use corruption::Corruption;
-pub use entry::{Entry, EntryBuilder, MAX_ENTRY_BYTES};
+pub use entry::{Entry, EntryBuilder, EntryHead, MAX_ENTRY_BYTES, MemberHead};
 pub use error::StoreError;
 pub use gc::{GcOptions, GcReport};
 pub use inventory::{FileTotals, TargetUsage};
@@ -130,6 +130,7 @@ pub use repair::{
 pub use size::SizeEstimate;
 pub use stats::Statistics;
 pub use store::directories::is_target_name;
+pub use store::read::OpenEntry;
 pub use store::target::TargetStore;
 pub use store::{Access, Store, StoreConfig};
 pub use verify::{Progress, VerifyOptions, VerifyReport};

@@ -83,10 +83,7 @@ impl LimitsFile {
     pub(crate) fn load(fs: &RootedFs, root: &Path, make: bool) -> io::Result<Self> {
         let path = Self::path(root);
         match files::read_whole(fs, &path, MAX_BYTES) {
-            Ok(file) if file.stat.state.len > MAX_BYTES => {
-                Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")))
-            }
-            Ok(file) => Ok(Self::parse(&String::from_utf8_lossy(&file.bytes))),
+            Ok(bytes) => Ok(Self::parse(&String::from_utf8_lossy(&bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if make {
                     // The file is for users to edit; the store works without it.

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use crate::outcome::Miss;
 use crate::size::{Known, SizeFile};
 use crate::stats::{Counter, Counters};
-use crate::{Entry, Limits, Store};
+use crate::{EntryHead, Limits, Store};
 use opkeep_fs::RootedFs;
 use opkeep_fs::{FileClock, idle};
 
@@ -49,9 +49,9 @@ impl UsageTracker {
     }
 
     /// Counts a hit, and records the last use of the entry.
-    pub(crate) fn hit(&self, entry: &Entry, file: &File, path: &Path, last_used: SystemTime) {
+    pub(crate) fn hit(&self, entry: &EntryHead, file: &File, path: &Path, last_used: SystemTime) {
         self.counters.add(Counter::Hits, 1);
-        self.counters.add(Counter::BytesRead, entry.file_bytes() as u64);
+        self.counters.add(Counter::BytesRead, entry.file_bytes());
         self.counters.add_time(Counter::SavedMicros, entry.cost());
         if !self.writable || self.limits.max_bytes.is_none() {
             return;

@@ -121,7 +121,7 @@ fn build_all() -> Result<(), String> {
     // The command would be built during its own measurement.
     let command = ["build", "--quiet", "--release", "--package", "opkeep-cli", "--bin", "opkeep"];
     cargo(Command::new("cargo").args(command))?;
-    python::build()
+    python::builds().iter_mut().try_for_each(cargo)
 }
 
 fn cargo(command: &mut Command) -> Result<(), String> {

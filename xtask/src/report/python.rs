@@ -19,9 +19,9 @@ pub(super) fn is_one(bench: &str) -> bool {
     BENCHES.contains(&bench)
 }
 
-/// Builds what they need, if they can run.
-pub(super) fn build() -> Result<(), String> {
-    let Some(python) = python() else { return Ok(()) };
+/// The commands that build what they need, if they can run.
+pub(super) fn builds() -> Vec<Command> {
+    let Some(python) = python() else { return Vec::new() };
     let mut pip = Command::new(python);
     pip.args([
         "-m",
@@ -34,9 +34,9 @@ pub(super) fn build() -> Result<(), String> {
         PACKAGE,
         "./crates/python",
     ]);
-    super::cargo(&mut pip)?;
-    let example = ["build", "--quiet", "--release", "--package", "opkeep-embed", "--example", "time_get"];
-    super::cargo(Command::new("cargo").args(example))
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--quiet", "--release", "--package", "opkeep-embed", "--example", "time_get"]);
+    vec![pip, cargo]
 }
 
 /// The command of a benchmark. `None` if it cannot run.

@@ -99,7 +99,7 @@ pub(crate) fn look_up(store: &TargetStore, number: u64, key: &Digest, with_info:
             _ => return Got::Damaged,
         },
         // It was read into memory all the same, after the others.
-        false => entry.file_bytes().min(WHOLE),
+        false => (entry.file_bytes() as usize).min(WHOLE),
     };
     if read == WHOLE && is_of(number, json, object) { Got::Whole(read) } else { Got::Damaged }
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use opkeep_kernel_entry::member::HEADER;
+use opkeep_kernel_entry::member::{GROUP, HEADER};
 use opkeep_kernel_entry::{GroupRecord, Header};
-use opkeep_store::{Access, Entry, FileTotals, GcOptions, Statistics, TargetStore, TargetUsage};
+use opkeep_store::{Access, FileTotals, GcOptions, OpenEntry, Statistics, TargetStore, TargetUsage};
 use serde::Serialize;
 
 use crate::commands::gc::store::{UsageOutput, kernels, open, target_stores};
 use crate::flags::store::StoreArgs;
-use crate::input::entries::read_entries;
+use crate::input::entries::read_heads;
 use crate::input::store::threads;
 use crate::ui::json::{self, Milliseconds};
 use crate::ui::output::{ExitStatus, Output};
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) zero: bool,
     /// Report the number and the size of the entries as well, by the framework that made them, or also by kernel: by its
-    /// name, or by its operator if opkeep compiled it. Reads every entry
+    /// name, or by its operator if opkeep compiled it. Reads the start of every entry
     #[arg(long, value_enum, value_name = "ROWS")]
     pub(crate) by: Option<By>,
 }
@@ -130,8 +130,8 @@ struct ContentOutput {
 /// Returns the totals of a target's entries, the largest first.
 fn contents(target: &TargetStore, by: By, output: &Output) -> Vec<ContentOutput> {
     let mut totals: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-    let read = |entry: &Entry| Some((content_of(entry, by), entry.file_bytes() as u64));
-    for (content, bytes) in read_entries(target, threads(None), &output.cancel_token(), read) {
+    let read = |entry: &OpenEntry<'_>| Some((content_of(entry, by), entry.head().file_bytes()));
+    for (content, bytes) in read_heads(target, threads(None), &output.cancel_token(), read) {
         let (entries, total) = totals.entry(content).or_default();
         *entries += 1;
         *total += bytes;
@@ -144,12 +144,13 @@ fn contents(target: &TargetStore, by: By, output: &Output) -> Vec<ContentOutput>
 }
 
 /// Returns the framework and the kernel of an entry.
-fn content_of(entry: &Entry, by: By) -> (Option<String>, Option<Option<String>>) {
+fn content_of(entry: &OpenEntry<'_>, by: By) -> (Option<String>, Option<Option<String>>) {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let (framework, kernel) = match GroupRecord::of(entry) {
+    let member = |name: &str| entry.read_member(name).ok().flatten();
+    let (framework, kernel) = match member(GROUP).and_then(|record| GroupRecord::parse(&record)) {
         Some(record) => (some(&record.key.framework), some(record.kernel_or_name())),
         None => {
-            let header = entry.lazy_member(HEADER).ok().flatten().and_then(Header::parse);
+            let header = member(HEADER).and_then(|header| Header::parse(&header));
             (None, header.and_then(|header| some(&header.op_type)))
         }
     };

@@ -37,7 +37,7 @@ impl StoredGroup {
         Some(Self {
             key: *entry.key(),
             created: entry.created(),
-            bytes: entry.file_bytes() as u64,
+            bytes: entry.file_bytes(),
             files: files.names().filter_map(file).collect(),
             record,
         })

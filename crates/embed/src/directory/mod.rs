@@ -12,10 +12,11 @@ mod trust;
 
 use std::cell::OnceCell;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use opkeep_digest::Digest;
 use opkeep_fs::{Dir, FileKind, Fs, unique_name};
 use opkeep_store::MAX_ENTRY_BYTES;
 use rustix::io::Errno;
@@ -28,12 +29,33 @@ use trust::Trust;
 /// The start of the names of files and directories that were in the way. They lie in the base directory then.
 const MOVED: &str = "tmp.opkeep-moved-";
 
+/// The number of bytes up to which a file is hashed by one read, without a buffer.
+const AT_ONCE: u64 = 128 << 10;
+
 /// The directory in which a framework reads the files of one key.
 #[derive(Clone, Debug)]
 pub struct GroupDir {
     base: PathBuf,
     name: String,
     fs: Fs,
+}
+
+/// The bytes that a file should have.
+#[derive(Clone, Copy, Debug)]
+pub enum FileContent<'a> {
+    /// These.
+    Bytes(&'a [u8]),
+    /// Bytes of which the number and the digest are known.
+    Digest(u64, &'a Digest),
+}
+
+impl FileContent<'_> {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Digest(len, _) => *len,
+        }
+    }
 }
 
 /// A file that was read from a directory.
@@ -83,12 +105,19 @@ impl GroupDir {
         let mut written = 0;
         for (name, bytes) in files {
             check_name(name)?;
-            if !opened.has(name, bytes) {
+            if !opened.has(name, FileContent::Bytes(bytes)) {
                 opened.write(name, bytes)?;
                 written += 1;
             }
         }
         Ok(written)
+    }
+
+    /// Whether all of `files` lie in the directory, with the kind and the owner that they should have. Reads each byte, and
+    /// writes nothing.
+    pub fn has<'a>(&self, files: impl IntoIterator<Item = (&'a str, FileContent<'a>)>) -> bool {
+        let Ok(opened) = self.open(false) else { return false };
+        files.into_iter().all(|(name, content)| check_name(name).is_ok() && opened.has(name, content))
     }
 
     /// Writes a file, in place of whatever has its name.
@@ -129,11 +158,24 @@ impl GroupDir {
 }
 
 impl Opened {
-    /// Whether a file of these bytes is called `name`. What cannot be read is to be written again.
-    fn has(&self, name: &str, bytes: &[u8]) -> bool {
+    /// Whether a file with this content is called `name`. What cannot be read is to be written again.
+    fn has(&self, name: &str, content: FileContent<'_>) -> bool {
         let Ok((file, len)) = self.open_file(name) else { return false };
-        len == bytes.len() as u64
-            && self.dir.read_start(&file, name, bytes.len()).is_ok_and(|found| found == bytes)
+        if len != content.len() {
+            return false;
+        }
+        match content {
+            FileContent::Digest(_, digest) if len > AT_ONCE => {
+                Digest::of_reader(file.take(len)).is_ok_and(|found| found == *digest)
+            }
+            FileContent::Digest(_, digest) => {
+                let bytes = self.dir.read_start(&file, name, len as usize);
+                bytes.is_ok_and(|bytes| Digest::of(&bytes) == *digest)
+            }
+            FileContent::Bytes(bytes) => {
+                self.dir.read_start(&file, name, bytes.len()).is_ok_and(|found| found == bytes)
+            }
+        }
     }
 
     fn read(&self, name: &str) -> Result<DirectoryFile, DirectoryError> {

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use opkeep_embed::{DirectoryError, GroupDir};
+use opkeep_embed::{Digest, DirectoryError, FileContent, GroupDir};
 use tempfile::TempDir;
 
 const FILES: [(&str, &[u8]); 2] = [("add.json", b"{}"), ("add.cubin", b"\x7fELF kernel")];
@@ -116,6 +116,41 @@ fn every_damage_is_found_and_written_again() {
         assert_eq!(fs::metadata(base.file("add.cubin")).unwrap().permissions().mode() & 0o022, 0);
         assert_eq!(base.dir().place(FILES).unwrap(), 0, "{damage}");
     }
+}
+
+/// Files that should have known digests: every changed byte of every file is found, and nothing is written.
+#[test]
+fn every_changed_byte_is_found_by_its_digest() {
+    let large = vec![7; 200 << 10];
+    let files = [FILES[0], FILES[1], ("add.ptx", &large[..])];
+    let digests = files.map(|(_, bytes)| Digest::of(bytes));
+    let contents = || {
+        let content = |(bytes, digest)| FileContent::Digest(<[u8]>::len(bytes) as u64, digest);
+        files.iter().zip(&digests).map(move |((name, bytes), digest)| (*name, content((bytes, digest))))
+    };
+    let base = Base::new();
+    assert!(!base.dir().has(contents()));
+    assert!(!base.path().exists());
+    base.dir().place(files).unwrap();
+    assert!(base.dir().has(contents()));
+    for (name, bytes) in files {
+        for at in (0..bytes.len()).step_by(1 + bytes.len() / 20) {
+            let mut bad = bytes.to_vec();
+            bad[at] ^= 1;
+            fs::write(base.file(name), &bad).unwrap();
+            assert!(!base.dir().has(contents()), "{name}: byte {at}");
+            assert_eq!(fs::read(base.file(name)).unwrap(), bad);
+        }
+        for other in [&bytes[1..], &[bytes, b"x"].concat()] {
+            fs::write(base.file(name), other).unwrap();
+            assert!(!base.dir().has(contents()), "{name}");
+        }
+        fs::write(base.file(name), bytes).unwrap();
+        assert!(base.dir().has(contents()));
+    }
+    set_mode(&base.file("add.cubin"), 0o646);
+    assert!(!base.dir().has(contents()), "writable by others");
+    assert!(!base.dir().has([("../KEY/add.json", FileContent::Bytes(FILES[0].1))]));
 }
 
 /// A file of a user, where the directory of the key belongs, is moved and not removed; a link is removed, and not what it

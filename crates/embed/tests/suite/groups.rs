@@ -1,11 +1,13 @@
 //! Groups that are published and found again.
 
+use std::fs;
+
 use opkeep_embed::{
-    CacheMode, Digest, Expectations, FileCache, FileCacheConfig, FileKey, Fingerprint, GroupClaim, NewGroup,
-    Options, StoreConfig, encode_rules,
+    CacheMode, Digest, Expectations, FileCache, FileCacheConfig, FileKey, Fingerprint, GroupClaim,
+    MemberHead, NewGroup, Options, StoreConfig, TargetFiles, encode_rules,
 };
 use opkeep_kernel_entry::{EntryVerdict, verify_entry};
-use opkeep_store::Overwrite;
+use opkeep_store::{Overwrite, Store};
 use opkeep_validator::Validator;
 
 use crate::{cache, ticket};
@@ -35,6 +37,49 @@ fn a_published_group_is_found_whole() {
     assert_eq!(record.key.digest(), *group.key());
     assert_eq!(*group.key(), files.entry_key(&key));
     assert!(!record.is_local && record.compile_time.is_some());
+}
+
+/// A caller that has the files needs only the head of the entry, and what the head states is checked.
+#[test]
+fn files_that_are_placed_are_found_by_the_head() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = cache(&dir);
+    let key = FileKey::new([1; 32]);
+    let placed = |files: &TargetFiles, is_placed: bool| {
+        let names = |found: &mut dyn Iterator<Item = MemberHead<'_>>| {
+            let expected =
+                FILES.map(|(name, bytes)| (name.to_owned(), bytes.len() as u64, Digest::of(bytes)));
+            let found: Vec<_> = found.map(|file| (file.name.to_owned(), file.bytes, *file.digest)).collect();
+            assert_eq!(found, expected);
+            is_placed.then_some(())
+        };
+        files.find_placed(&key, None, names).unwrap().is_some()
+    };
+    assert!(!placed(&files, true));
+    ticket(files.get_or_begin(&key, &Options::default()).unwrap()).publish(&NewGroup::new(FILES)).unwrap();
+    assert!(placed(&files, true));
+    assert!(!placed(&files, false));
+
+    // A request with rules that did not judge the entry needs its bytes.
+    let rules = encode_rules(opkeep_validator::device_formats::cubin("sm_90"));
+    assert_eq!(files.find_placed(&key, Some(&rules), |_| Some(())).unwrap(), None);
+
+    let target =
+        Store::open(StoreConfig::new(dir.path().join("store"))).unwrap().target("cuda-sm_90").unwrap();
+    let path = target.path(&files.entry_key(&key));
+    let bytes = fs::read(&path).unwrap();
+    let damage = |at: usize| {
+        let mut bad = bytes.clone();
+        bad[at] ^= 1;
+        fs::write(&path, bad).unwrap();
+    };
+    damage(bytes.len() - 1);
+    assert!(placed(&files, true), "nothing of the members is used");
+    assert!(files.get(&key).unwrap().is_none(), "the entry is damaged");
+    for at in [0, 50, 130, 200] {
+        damage(at);
+        assert!(!placed(&files, true), "byte {at}");
+    }
 }
 
 #[test]

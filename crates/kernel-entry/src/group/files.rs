@@ -2,13 +2,23 @@
 
 use opkeep_artifact::{Artifact, Member};
 use opkeep_digest::Digest;
-use opkeep_store::Entry;
+use opkeep_store::{Entry, EntryHead, MemberHead};
 
 use crate::group::record::GroupRecord;
 use crate::member::EXTRA_PREFIX;
 
 /// The largest number of files in a group: an entry has 64 members, of which some hold no file.
 pub const MAX_GROUP_FILES: usize = 60;
+
+/// What the head of an entry states of the files of its group, in the order in which they were published. An entry that holds no
+/// group has no files.
+pub fn group_file_heads(entry: &EntryHead) -> impl Iterator<Item = MemberHead<'_>> {
+    let is_group = GroupRecord::is_in(entry);
+    entry.member_heads().filter(move |member| is_group && member.is_eager).filter_map(|mut member| {
+        member.name = member.name.strip_prefix(EXTRA_PREFIX)?;
+        Some(member)
+    })
+}
 
 /// The files of the group in an entry, borrowed.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +32,7 @@ impl<'a> GroupFiles<'a> {
 
     /// The names of the files, in the order in which they were published.
     pub fn names(self) -> impl Iterator<Item = &'a str> {
-        let is_group = GroupRecord::is_in(self.0);
-        let file =
-            |(name, _, is_eager): (&'a str, _, bool)| name.strip_prefix(EXTRA_PREFIX).filter(|_| is_eager);
-        self.0.members().filter_map(file).filter(move |_| is_group)
+        group_file_heads(self.0).map(|file| file.name)
     }
 
     /// The bytes of a file, whose digest was checked when the entry was read.

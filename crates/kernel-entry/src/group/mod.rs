@@ -22,7 +22,7 @@ mod verify;
 
 pub use encode::{EncodedGroup, encode_group};
 pub use file_names::{original_file_name, stored_file_name};
-pub use files::{GroupFiles, MAX_GROUP_FILES};
+pub use files::{GroupFiles, MAX_GROUP_FILES, group_file_heads};
 pub use key::{GROUP_SCHEMA, GroupKey};
 pub use record::GroupRecord;
 pub(crate) use verify::verify_group;

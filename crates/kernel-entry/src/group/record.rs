@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use opkeep_digest::{Digest, Fingerprint};
-use opkeep_store::Entry;
+use opkeep_store::{Entry, EntryHead};
 use serde_json::{Value, json};
 
 use crate::error::EntryError;
@@ -50,7 +50,7 @@ impl GroupRecord {
     }
 
     /// Whether the entry holds a group: whether it has a record, readable or not.
-    pub fn is_in(entry: &Entry) -> bool {
+    pub fn is_in(entry: &EntryHead) -> bool {
         entry.member_digest(GROUP).is_some()
     }
 
@@ -62,8 +62,16 @@ impl GroupRecord {
     /// The record in the entry of a group. `None` if a later version wrote it.
     pub(crate) fn read(entry: &Entry) -> Result<Option<Self>, EntryError> {
         let bytes = entry.lazy_member(GROUP).map_err(|damage| EntryError::Damaged(damage.to_string()))?;
-        let json: Value =
-            serde_json::from_slice(bytes.unwrap_or_default()).map_err(|_| EntryError::Record)?;
+        Self::decode(bytes.unwrap_or_default())
+    }
+
+    /// The record in the bytes of the member `group`. `None` if it cannot be read.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        Self::decode(bytes).ok().flatten()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Option<Self>, EntryError> {
+        let json: Value = serde_json::from_slice(bytes).map_err(|_| EntryError::Record)?;
         match json["schema"].as_u64() {
             Some(GROUP_SCHEMA) => Self::from_json(&json).map(Some).ok_or(EntryError::Record),
             Some(later) if later > GROUP_SCHEMA => Ok(None),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use opkeep_embed::{DirectoryError, FileGroup, GroupDir, original_file_name};
+use opkeep_embed::{DirectoryError, FileContent, FileGroup, GroupDir, MemberHead, original_file_name};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -40,6 +40,23 @@ impl Directory {
 }
 
 impl Directory {
+    /// Returns the names of the files of a group, if they lie in the directory, with Triton's list of them if the group has the
+    /// name `listed`. Reads and hashes each byte.
+    pub(crate) fn placed(
+        &self,
+        files: &mut dyn Iterator<Item = MemberHead<'_>>,
+        listed: Option<&str>,
+    ) -> Option<Vec<String>> {
+        let content = |file: &MemberHead<'_>| (file.bytes, *file.digest);
+        let files = files.map(|file| Some((original_file_name(file.name)?.into_owned(), content(&file))));
+        let (names, contents): (Vec<_>, Vec<_>) = files.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        let contents = contents.iter().map(|(len, digest)| FileContent::Digest(*len, digest));
+        let list = listed.map(|name| self.list(name, &names));
+        let list = list.iter().map(|(name, content)| (name.as_str(), FileContent::Bytes(content.as_bytes())));
+        let is_placed = self.dir.has(names.iter().map(String::as_str).zip(contents).chain(list));
+        is_placed.then_some(names)
+    }
+
     /// Makes the files of a hit lie in the directory, with Triton's list of them if the group has the name `listed`.
     /// Returns their names.
     pub(crate) fn place(
@@ -54,15 +71,15 @@ impl Directory {
         };
         let names = group.names().map(named).collect::<Result<Vec<_>, _>>()?;
         let contents = group.iter().map(|(_, bytes)| bytes);
-        let list = listed.map(|name| (format!("__grp__{name}"), self.list(&names)));
+        let list = listed.map(|name| self.list(name, &names));
         let list = list.iter().map(|(name, content)| (name.as_str(), content.as_bytes()));
         // The list comes last: it is what Triton looks for.
         self.dir.place(names.iter().map(String::as_str).zip(contents).chain(list))?;
         Ok(names)
     }
 
-    /// Triton's list of the files of a group, as Python renders it.
-    fn list(&self, names: &[String]) -> String {
+    /// Triton's list of the files of the group `group`, as Python renders it: its name and its content.
+    fn list(&self, group: &str, names: &[String]) -> (String, String) {
         let mut list = String::from("{\"child_paths\": {");
         for (place, name) in names.iter().enumerate() {
             let separator = if place == 0 { "" } else { ", " };
@@ -70,7 +87,7 @@ impl Directory {
             list.extend([separator, "\"", &name, "\": ", &self.json_prefix, &name, "\""]);
         }
         list.push_str("}}");
-        list
+        (format!("__grp__{group}"), list)
     }
 }
 

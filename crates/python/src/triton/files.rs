@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opkeep_embed::{
-    Digest, DirectoryError, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupTicket, Options,
-    StoreConfig, StoredExpectations, TargetFiles,
+    Digest, DirectoryError, EmbedError, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupTicket,
+    Options, StoreConfig, StoredExpectations, TargetFiles,
 };
 use opkeep_store::LimitSettings;
 use pyo3::prelude::*;
@@ -59,8 +59,10 @@ impl TritonFiles {
     ) -> PyResult<Option<Vec<String>>> {
         let key = file_key(key, name, toolchain);
         let found = without_gil(py, || {
-            let group = self.files.get(&key)?;
-            Ok(group.map(|group| directory.place(&group, None)))
+            if let Some(names) = self.placed(&key, directory, None)? {
+                return Ok(Some(Ok(names)));
+            }
+            Ok(self.files.get(&key)?.map(|group| directory.place(&group, None)))
         })?;
         found.transpose().map_err(|error| store_error(py, &error))
     }
@@ -77,14 +79,18 @@ impl TritonFiles {
         is_group: bool,
     ) -> PyResult<(Option<Vec<String>>, Option<TritonTicket>)> {
         let key = file_key(key, name, toolchain);
+        let listed = is_group.then_some(name);
+        if let Some(names) = without_gil(py, || self.placed(&key, directory, listed))? {
+            return Ok((Some(names), None));
+        }
         let signals = Signals::new();
         let poll = || signals.poll();
         let mut options = Options::default().with_cancel(&signals.cancel).with_on_poll(&poll);
         options.wait_in_process = WAIT_IN_PROCESS;
-        options.expectations = self.rules.as_deref().filter(|_| is_group);
+        options.expectations = self.rules(listed);
         let found = without_gil(py, || {
             Ok(match self.files.get_or_begin(&key, &options)? {
-                GroupClaim::Hit(group) => Found::Files(directory.place(&group, is_group.then_some(name))),
+                GroupClaim::Hit(group) => Found::Files(directory.place(&group, listed)),
                 GroupClaim::Begin(ticket) | GroupClaim::Unshared(ticket, _) => Found::Ticket(ticket),
                 _ => Found::Nothing,
             })
@@ -121,6 +127,24 @@ impl TritonFiles {
             self.files.flush();
             Ok(())
         })
+    }
+}
+
+impl TritonFiles {
+    /// The names of the files, if they lie in `directory` with the bytes of the entry: most hits. The bytes in the entry are not
+    /// read, since nothing of them is used. `listed` is the name of a group.
+    fn placed(
+        &self,
+        key: &FileKey,
+        directory: &Directory,
+        listed: Option<&str>,
+    ) -> Result<Option<Vec<String>>, EmbedError> {
+        self.files.find_placed(key, self.rules(listed), |files| directory.placed(files, listed))
+    }
+
+    /// The rules for the kernel of a group.
+    fn rules(&self, listed: Option<&str>) -> Option<&StoredExpectations> {
+        self.rules.as_deref().filter(|_| listed.is_some())
     }
 }
 

@@ -1,22 +1,23 @@
 //! The format of an entry's file: encoding and decoding, without file access.
 
 mod cursor;
+mod head;
 pub(crate) mod prefix;
 
-use std::ops::Range;
+use std::ops::Deref;
 use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 
 use crate::checksum::checksum;
 use crate::corruption::Corruption;
-use cursor::Cursor;
+pub use head::{EntryHead, MemberHead};
+
+use head::Member;
 use prefix::{FIXED, MAX_MEMBERS, MEMBER, Prefix};
 
 /// The maximum number of bytes of an entry that is written or read: 1 GiB.
 pub const MAX_ENTRY_BYTES: u64 = 1 << 30;
-
-const EAGER: u8 = 1;
 
 /// An entry to store.
 #[derive(Clone, Debug)]
@@ -115,7 +116,7 @@ impl<'a> EntryBuilder<'a> {
         let mut head = Vec::with_capacity(prefix);
         fixed.encode(&mut head);
         for (name, bytes, eager) in ordered() {
-            head.push(if *eager { EAGER } else { 0 });
+            head.push(Member::flags(*eager));
             head.push(name.len() as u8);
             head.extend((bytes.len() as u64).to_le_bytes());
             head.extend(Digest::of(bytes).as_bytes());
@@ -130,54 +131,20 @@ impl<'a> EntryBuilder<'a> {
 
 /// A stored entry, whose bytes were checked.
 #[derive(Clone, Debug)]
-pub struct Entry {
-    file: Vec<u8>,
-    prefix: Prefix,
-    members: Vec<Member>,
-}
+pub struct Entry(EntryHead);
 
-#[derive(Clone, Debug)]
-struct Member {
-    name: Range<usize>,
-    body: Range<usize>,
-    digest: Digest,
-    eager: bool,
+impl Deref for Entry {
+    type Target = EntryHead;
+
+    fn deref(&self) -> &EntryHead {
+        &self.0
+    }
 }
 
 impl Entry {
-    /// Returns the entry's key.
-    pub fn key(&self) -> &Digest {
-        &self.prefix.key
-    }
-
-    /// Returns the caller's validation stamp from [`EntryBuilder::new`].
-    pub fn validation(&self) -> u32 {
-        self.prefix.validation_stamp
-    }
-
-    /// Returns the time at which the entry was created.
-    pub fn created(&self) -> SystemTime {
-        self.prefix.created
-    }
-
-    /// Returns the time that the creation of the entry took, from [`EntryBuilder::cost`]; zero if unknown.
-    pub fn cost(&self) -> Duration {
-        self.prefix.cost
-    }
-
-    /// Returns the number of bytes of the whole entry.
-    pub fn file_bytes(&self) -> usize {
-        self.file.len()
-    }
-
     /// Returns the eager member `name`, whose digest was checked when the entry was read.
     pub fn member(&self, name: &str) -> Option<&[u8]> {
-        self.find(name).filter(|member| member.eager).map(|member| &self.file[member.body.clone()])
-    }
-
-    /// Returns the digest of the member `name`.
-    pub fn member_digest(&self, name: &str) -> Option<&Digest> {
-        self.find(name).map(|member| &member.digest)
+        self.find(name).filter(|member| member.eager).map(|member| &self.bytes[member.body.clone()])
     }
 
     /// Returns any member. The digest of a member that is not eager is checked now.
@@ -185,7 +152,8 @@ impl Entry {
     /// # Errors
     /// [`Corruption::MemberDigest`].
     pub fn lazy_member(&self, name: &str) -> Result<Option<&[u8]>, Corruption> {
-        self.find(name).map(|member| self.checked(member)).transpose()
+        let checked = |member: &Member| self.checked(member, &self.bytes[member.body.clone()]);
+        self.find(name).map(checked).transpose()
     }
 
     /// Returns a builder with the content of this entry, without the key. Lazy members are copied without a check of
@@ -206,37 +174,16 @@ impl Entry {
 
     /// Whether `other` has the same bytes.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        self.file == other.file
-    }
-
-    /// Returns the names of all members, in file order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.members.iter().filter_map(|member| std::str::from_utf8(&self.file[member.name.clone()]).ok())
+        self.bytes == other.bytes
     }
 
     /// Returns the name and the bytes of each member, and whether it is eager. The entry's checksum covers the lazy
     /// members; their digests are not checked.
     pub fn members(&self) -> impl Iterator<Item = (&str, &[u8], bool)> {
         self.members.iter().filter_map(|member| {
-            let name = std::str::from_utf8(&self.file[member.name.clone()]).ok()?;
-            Some((name, &self.file[member.body.clone()], member.eager))
+            let name = std::str::from_utf8(&self.bytes[member.name.clone()]).ok()?;
+            Some((name, &self.bytes[member.body.clone()], member.eager))
         })
-    }
-
-    fn find(&self, name: &str) -> Option<&Member> {
-        self.members.iter().find(|member| &self.file[member.name.clone()] == name.as_bytes())
-    }
-
-    fn checked(&self, member: &Member) -> Result<&[u8], Corruption> {
-        let bytes = &self.file[member.body.clone()];
-        match Digest::of(bytes) {
-            found if found == member.digest => Ok(bytes),
-            found => Err(Corruption::MemberDigest {
-                name: String::from_utf8_lossy(&self.file[member.name.clone()]).into_owned(),
-                expected: member.digest,
-                found,
-            }),
-        }
     }
 
     /// Decodes and checks a whole file. `key` is the requested key, or `None` to accept any.
@@ -244,53 +191,18 @@ impl Entry {
     /// # Errors
     /// The first check that fails.
     pub fn decode(file: Vec<u8>, key: Option<&Digest>) -> Result<Self, Corruption> {
-        let mut cursor = Cursor::new(&file);
-        let prefix = Prefix::decode(&mut cursor, file.len() as u64, key)?;
-        let members = members(&mut cursor, &prefix)?;
-
-        let entry = Self { prefix, members, file };
+        let file_bytes = file.len() as u64;
+        let entry = Self(EntryHead::decode(file, file_bytes, key)?);
         for member in entry.members.iter().filter(|member| member.eager) {
-            entry.checked(member)?;
+            entry.checked(member, &entry.bytes[member.body.clone()])?;
         }
-        let rest = entry
-            .members
-            .iter()
-            .rfind(|member| member.eager)
-            .map_or(entry.prefix.prefix_bytes, |last| last.body.end);
-        if checksum(&entry.file[rest..]) != entry.prefix.rest_sum {
+        let last = entry.members.iter().rfind(|member| member.eager);
+        let rest = last.map_or(entry.prefix.prefix_bytes, |last| last.body.end);
+        if checksum(&entry.bytes[rest..]) != entry.prefix.rest_sum {
             return Err(Corruption::Checksum { from: rest as u64 });
         }
         Ok(entry)
     }
-}
-
-/// Reads the member table. Eager members come first, and the members fill the file from the end of the prefix to the
-/// end.
-fn members(cursor: &mut Cursor<'_>, prefix: &Prefix) -> Result<Vec<Member>, Corruption> {
-    let count = prefix.members;
-    if count > MAX_MEMBERS {
-        return Err(Corruption::Table { problem: "too many members" });
-    }
-    let mut members: Vec<Member> = Vec::with_capacity(count);
-    let mut body = prefix.prefix_bytes;
-    for _ in 0..count {
-        let [flags, name_len] = cursor.take("member")?;
-        let len = usize::try_from(cursor.u64("length of a member")?).unwrap_or(usize::MAX);
-        let digest = Digest::from_bytes(cursor.take("digest of a member")?);
-        let name = cursor.range(usize::from(name_len), "name of a member")?;
-        let end = body.checked_add(len).filter(|end| *end <= cursor.bytes.len());
-        let end = end.ok_or(Corruption::Table { problem: "a member ends behind the file" })?;
-        let eager = flags & EAGER != 0;
-        if eager && members.last().is_some_and(|last| !last.eager) {
-            return Err(Corruption::Table { problem: "an eager member stands behind another" });
-        }
-        members.push(Member { name, body: body..end, digest, eager });
-        body = end;
-    }
-    if body != cursor.bytes.len() || cursor.at != prefix.prefix_bytes - Digest::LEN {
-        return Err(Corruption::Table { problem: "bytes that belong to no member" });
-    }
-    Ok(members)
 }
 
 #[cfg(test)]

@@ -97,20 +97,28 @@ impl Prefix {
         })
     }
 
-    /// Reads only the prefix of a file of `file_bytes` bytes, of which `read_start` reads up to a number of bytes. The
-    /// members are not checked.
+    /// Reads only the prefix of a file, as [`EntryHead::read`](super::EntryHead::read) does, and does not decode the table.
     pub(crate) fn read(
         read_start: impl Fn(usize) -> io::Result<Vec<u8>>,
         file_bytes: u64,
         key: &Digest,
     ) -> io::Result<Result<Self, Corruption>> {
+        let start = Self::read_bytes(read_start, file_bytes)?;
+        Ok(Self::decode(&mut Cursor::new(&start), file_bytes, Some(key)))
+    }
+
+    /// Reads the bytes of the prefix, and perhaps some more.
+    pub(super) fn read_bytes(
+        read_start: impl Fn(usize) -> io::Result<Vec<u8>>,
+        file_bytes: u64,
+    ) -> io::Result<Vec<u8>> {
         let at_most = |bytes: usize| usize::try_from(file_bytes).unwrap_or(usize::MAX).min(bytes);
         let mut start = read_start(at_most(USUAL))?;
         let longer = |prefix: &usize| (USUAL + 1..=LONGEST).contains(prefix);
         if let Some(prefix) = prefix_length(&mut Cursor::new(&start)).ok().filter(longer) {
             start = read_start(at_most(prefix))?;
         }
-        Ok(Self::decode(&mut Cursor::new(&start), file_bytes, Some(key)))
+        Ok(start)
     }
 }
 

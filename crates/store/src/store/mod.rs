@@ -1,6 +1,7 @@
 //! A store: its root, and the configuration to open it.
 
 pub(crate) mod directories;
+pub(crate) mod read;
 pub(crate) mod target;
 
 use std::io;

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use opkeep_digest::Digest;
 
 use super::{Store, directories};
-use crate::corruption::Corruption;
-use crate::entry::{Entry, EntryBuilder, MAX_ENTRY_BYTES};
+use crate::entry::{Entry, EntryBuilder};
 use crate::layout::entry_name;
 use crate::lock::{self, KeyLock, LockOutcome, LockWaiter, TryLockOutcome, WaitOptions};
 use crate::marker::Level;
@@ -24,12 +23,12 @@ use opkeep_fs::Dir;
 /// The entries of one target. Clones share statistics and the checks of directories.
 #[derive(Clone, Debug)]
 pub struct TargetStore {
-    store: Store,
+    pub(super) store: Store,
     dir: PathBuf,
-    exists: bool,
+    pub(super) exists: bool,
     /// The state of each of the 256 directories of entries: [`UNKNOWN`] or [`TRUSTED`].
     shards: Arc<[AtomicU8; 256]>,
-    tracker: Arc<UsageTracker>,
+    pub(super) tracker: Arc<UsageTracker>,
 }
 
 /// The state of a directory that was not checked yet.
@@ -148,41 +147,6 @@ impl TargetStore {
             true => self.read_at(self.path(key), key),
             false => Err(Miss::Absent),
         }
-    }
-
-    /// Reads the file at `path` as the entry for `key`.
-    pub(crate) fn read_at(&self, path: PathBuf, key: &Digest) -> Result<Found, Miss> {
-        let file = match files::read_whole(self.store.fs(), &path, MAX_ENTRY_BYTES) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Miss::Absent),
-            Err(source) => return Err(self.unreadable(key, StoreError::Io { action: "read", path, source })),
-        };
-        let trusted = self.shard_is_trusted(key).and_then(|()| self.store.trust().check(&path, &file.stat));
-        match trusted {
-            Ok(()) => {}
-            Err(error @ StoreError::Io { .. }) => return Err(Miss::Io(error)),
-            Err(error) => return Err(Miss::Untrusted(error)),
-        }
-        let bytes = file.stat.state.len;
-        let decoded = match bytes > MAX_ENTRY_BYTES {
-            true => Err(Corruption::TooLarge { bytes, limit: MAX_ENTRY_BYTES }),
-            false => Entry::decode(file.bytes, Some(key)),
-        };
-        let last_used = file.stat.modified();
-        match decoded {
-            Ok(entry) => Ok(Found { entry: Box::new(entry), file: file.file, path, last_used }),
-            Err(corruption) => Err(Miss::Damaged(DamagedEntry { corruption, file: file.file })),
-        }
-    }
-
-    /// Returns the miss for an entry that cannot be read: untrusted if its directory is a link, otherwise an I/O error.
-    fn unreadable(&self, key: &Digest, error: StoreError) -> Miss {
-        if error.is_link()
-            && let Err(link) = self.store.directory(&self.shard_dir(key.as_bytes()[0]), false)
-        {
-            return Miss::Untrusted(link);
-        }
-        Miss::Io(error)
     }
 
     /// Returns the keys of up to `limit` entries, in order. The entries are not checked: [`get`](Self::get) checks
@@ -481,7 +445,7 @@ impl TargetStore {
     }
 
     /// Checks owner and mode of the directory of the entry for `key`, once for each directory: a look-up must be fast.
-    fn shard_is_trusted(&self, key: &Digest) -> Result<(), StoreError> {
+    pub(super) fn shard_is_trusted(&self, key: &Digest) -> Result<(), StoreError> {
         let shard = key.as_bytes()[0];
         let known = &self.shards[usize::from(shard)];
         if known.load(Ordering::Relaxed) != TRUSTED

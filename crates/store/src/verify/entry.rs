@@ -82,7 +82,7 @@ impl TargetStore {
                 (Some(kind), _) => (kind, file),
                 (None, true) => (ProblemKind::Misplaced, file),
                 (None, false) => {
-                    return ReadResult::Certain(Checked::Valid { bytes: entry.file_bytes() as u64 });
+                    return ReadResult::Certain(Checked::Valid { bytes: entry.file_bytes() });
                 }
             },
             Err(Miss::Absent) => return ReadResult::Missing,

@@ -11,6 +11,7 @@ mod calls;
 mod damage;
 #[cfg(test)]
 mod format;
+mod heads;
 #[cfg(test)]
 mod interleave;
 #[cfg(test)]

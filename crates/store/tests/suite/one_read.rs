@@ -25,6 +25,6 @@ fn a_hit_is_one_read_however_large_the_entry() {
         };
         let before = reads();
         let entry = hit(&store, &key);
-        assert_eq!((reads() - before - asking, entry.file_bytes() as u64), (1, bytes));
+        assert_eq!((reads() - before - asking, entry.file_bytes()), (1, bytes));
     }
 }

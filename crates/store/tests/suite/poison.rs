@@ -207,7 +207,7 @@ fn no_memory_is_reserved_beyond_the_length_of_the_file() {
         fs::write(store.path(&key("relu")), &forged.bytes).unwrap();
         match reader.get(&key("relu")) {
             // The time and the stamp may be anything.
-            Lookup::Hit(entry) => assert_eq!(entry.file_bytes(), length),
+            Lookup::Hit(entry) => assert_eq!(entry.file_bytes(), length as u64),
             Lookup::Miss(Miss::Damaged(_)) => {}
             Lookup::Miss(other) => panic!("{other:?}"),
         }

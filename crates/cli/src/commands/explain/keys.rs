@@ -134,7 +134,7 @@ fn kernel(target: &str, entry: &Entry, text: &mut Text) -> KernelOutput {
         (None, None) => (String::new(), String::new()),
     };
     text.line(format_args!("hit   {name} ({op_type}) for {target}"));
-    let (size, age) = (bytes(entry.file_bytes() as u64), age(entry.created()));
+    let (size, age) = (bytes(entry.file_bytes()), age(entry.created()));
     text.line(format_args!("  {}  {size}, {age}", entry.key()));
     text.extend(imported.iter().map(|imported| Text::of(format_args!("  {imported}"))));
     for part in header.iter().flat_map(|header| header.toolchain.parts()) {
