@@ -55,6 +55,8 @@ class PackageTest(unittest.TestCase):
     def test_a_panic_is_an_exception(self) -> None:
         from opkeep import _native
 
+        if not hasattr(_native, "panics"):
+            self.skipTest("an optimized module has no function that panics")
         with self.assertRaisesRegex(opkeep.InternalError, "please report it: a panic of a test"):
             _native.panics()  # type: ignore[attr-defined]
         self.assertTrue(issubclass(opkeep.InternalError, Exception))
