@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -174,20 +175,43 @@ impl fmt::Display for CheckId {
 #[non_exhaustive]
 pub enum DecodeError {
     /// Expectations of another version.
-    #[error("expectations of version {found}, expected {VERSION}")]
+    #[error("the field `version` of the rules is {found}, expected {VERSION}")]
     Version {
         /// Their version.
         found: u32,
     },
     /// Damaged expectations, or a value that this version does not know.
-    #[error("no expectations: {0}")]
-    Syntax(#[from] serde_json::Error),
+    #[error("the rules are not valid{}: {source}", place(.field))]
+    Syntax {
+        /// The field that cannot be read, such as `format.opaque.max_bytes`; empty if it is none of them.
+        field: String,
+        /// The expected and the found value.
+        source: serde_json::Error,
+    },
     /// A form other than that of [`Expectations::encode`]: a repeated parameter, or white space.
-    #[error("expectations are not in their canonical form, expected: {expected}")]
+    #[error("the rules are not in their canonical form, expected: {expected}")]
     NotCanonical {
         /// The canonical form of the same expectations.
         expected: String,
     },
+}
+
+fn place(field: &str) -> String {
+    match field {
+        "" => String::new(),
+        field => format!(" in the field `{field}`"),
+    }
+}
+
+/// Reads JSON.
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    serde_json::from_slice(bytes).map_err(|source| {
+        // It is read again for the name of the field, since to track the fields of valid rules would take time.
+        let tracked: Result<T, _> =
+            serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_slice(bytes));
+        let field = tracked.err().map(|error| error.path().to_string()).filter(|path| path != ".");
+        DecodeError::Syntax { field: field.unwrap_or_default(), source }
+    })
 }
 
 /// The stored form: canonical, since the order of fields is fixed and maps are sorted.
@@ -230,11 +254,11 @@ impl Expectations {
         struct Head {
             version: u32,
         }
-        let Head { version: found } = serde_json::from_slice(bytes)?;
+        let Head { version: found } = read(bytes)?;
         if found != VERSION {
             return Err(DecodeError::Version { found });
         }
-        let Encoded { version: _, target, format, metadata } = serde_json::from_slice(bytes)?;
+        let Encoded { version: _, target, format, metadata } = read(bytes)?;
         let decoded = Self { target, format, metadata };
         // Equal expectations must have equal bytes, so that their digests can be compared.
         let canonical = decoded.encode();
@@ -281,14 +305,35 @@ mod tests {
         let text = String::from_utf8(expected().encode()).unwrap();
         let later = text.replace(r#""version":1,"target""#, r#""version":2,"new":0,"target""#);
         assert!(matches!(Expectations::decode(later.as_bytes()), Err(DecodeError::Version { found: 2 })));
-        for (old, new) in [
-            (r#""machines""#, r#""linker":1,"machines""#),
-            ("contiguous", "spiral"),
-            (r#""metadata""#, r#""more":1,"metadata""#),
-            ("190", "65536"),
+        for (old, new, message) in [
+            (
+                r#""machines""#,
+                r#""linker":1,"machines""#,
+                "in the field `format.elf.linker`: unknown field `linker`, expected one of `machines`",
+            ),
+            (
+                "contiguous",
+                "spiral",
+                "in the field `format.elf.layout`: unknown variant `spiral`, expected one of",
+            ),
+            (r#""metadata""#, r#""more":1,"metadata""#, "unknown field `more`, expected one of"),
+            (
+                "190",
+                "65536",
+                "in the field `format.elf.machines[0]`: invalid value: integer `65536`, expected u16",
+            ),
+            ("\"sm_90\"", "90", "in the field `target`: invalid type: integer `90`, expected a string"),
+            (
+                "1,\"target",
+                "\"1\",\"target",
+                "in the field `version`: invalid type: string \"1\", expected u32",
+            ),
+            (r#""id":"x","#, "", "in the field `metadata.checked.check`: missing field `id`"),
+            ("{\"version", "[\"version", "rules are not valid in the field `[0]`: invalid type: string"),
         ] {
             let other = text.replace(old, new);
-            assert!(matches!(Expectations::decode(other.as_bytes()), Err(DecodeError::Syntax(_))), "{other}");
+            let found = Expectations::decode(other.as_bytes()).unwrap_err().to_string();
+            assert!(found.contains(message), "{found}");
         }
         assert!(Expectations::decode(b"").is_err());
     }
