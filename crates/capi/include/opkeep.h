@@ -15,7 +15,10 @@
  * returned after its release.
  *
  * Errors: below, `ARGUMENT` stands for OPKEEP_CODE_ARGUMENT, and so on. Each function that returns an opkeep_code may also
- * return OPKEEP_CODE_INTERNAL. If there is no memory, the process ends.
+ * return OPKEEP_CODE_INTERNAL. If there is no memory, the process ends. Messages for people who call a function wrongly name
+ * it and the argument.
+ *
+ * The functions may be called while the process exits, and after dlclose: the library is never unloaded.
  */
 
 #ifndef OPKEEP_H
@@ -40,7 +43,7 @@
 // sent to a remote tier.
 #define OPKEEP_LOCAL 1
 
-// The result of a call.
+// The result of a call. Not that of a request for files, which is an `opkeep_outcome`: there, 0 is an error.
 typedef enum {
   // The call succeeded.
   OPKEEP_CODE_OK = 0,
@@ -101,7 +104,7 @@ typedef enum {
   OPKEEP_WARNING_KIND_REMOTE = 7,
 } opkeep_warning_kind;
 
-// The result of a request for files.
+// The result of a request for files, `opkeep_get` or `opkeep_get_or_begin`. Not an `opkeep_code`: there, 0 is success.
 typedef enum {
   // The request failed; `opkeep_last_code` and `opkeep_last_message` have the reason. There is no handle to release.
   OPKEEP_OUTCOME_ERROR = 0,
@@ -163,7 +166,8 @@ typedef struct {
   size_t size;
   // The directory of the store. It is created if it is missing. Required, unless `mode` is `OPKEEP_MODE_DISABLE`.
   const char *directory;
-  // The name of the framework, which is part of each key. Required.
+  // The name of the framework, which is part of each key: 1 to 100 letters, digits, `_`, `-` and `.`, not a `.` first.
+  // Required.
   const char *framework;
   // The size in MB above which old entries are evicted. If 0, the store's own limit holds, if it has one.
   uint64_t max_megabytes;
@@ -296,7 +300,7 @@ typedef struct {
 typedef struct {
   // `sizeof(opkeep_group)`.
   size_t size;
-  // The files, 1 to 60. They are copied to the store.
+  // The files, 1 to 60, which have at most 1023 MiB together. They are copied to the store.
   const opkeep_file *files;
   // The number of files.
   size_t file_count;
@@ -391,7 +395,8 @@ opkeep_code opkeep_close(opkeep_cache cache);
 // Errors: `NOT_FOUND` (there is none), `HANDLE`, `ARGUMENT`.
 opkeep_code opkeep_next_warning(opkeep_cache cache, opkeep_warning *warning);
 
-// Opens the files for one target, such as `cuda-sm_90`: the name of a directory of the store, and part of each key.
+// Opens the files for one target, such as `cuda-sm_90`: the name of a directory of the store, and part of each key. It has 1
+// to 100 letters, digits, `_`, `-` and `.`, not a `.` first.
 //
 // On success, `target` is a handle that the caller closes with `opkeep_target_close`; otherwise its `id` is 0. It stays
 // valid when the cache is closed. A forked child may use it.
@@ -422,9 +427,9 @@ opkeep_outcome opkeep_get(opkeep_target target, const opkeep_key *key, opkeep_hi
 // within 50 ms.
 //
 // A thread that holds a ticket never waits for another key: it gets an unshared ticket instead, so that two callers that
-// need each other's files do not wait for each other. While another thread of the process holds the ticket of another key,
-// the wait ends with an unshared ticket after 30 seconds, since that thread may wait for this one. The wait is no
-// cancellation point of `pthread_cancel`.
+// need each other's files do not wait for each other. While another thread of the process holds the ticket of another key, the
+// wait ends with an unshared ticket after 30 seconds, since that thread may wait for this one. A ticket is held until it is
+// published, abandoned or released, also if its thread ends. The wait is no cancellation point of `pthread_cancel`.
 //
 // Errors: `HANDLE`, `ARGUMENT`, `RULES`, `NOT_CACHED`, `STORE`.
 opkeep_outcome opkeep_get_or_begin(opkeep_target target,
@@ -438,7 +443,8 @@ opkeep_outcome opkeep_get_or_begin(opkeep_target target,
 // Errors: `ARGUMENT`.
 opkeep_code opkeep_cancel_new(opkeep_cancel *cancel);
 
-// Cancels all waits of this process with this token, now and later. Any thread may call it, but no signal handler.
+// Cancels all waits of this process with this token, now and later. Any thread may call it, but no signal
+// handler: to cancel at a signal, have a thread wait for it with `sigwait`.
 //
 // Errors: `HANDLE`.
 opkeep_code opkeep_cancel_request(opkeep_cancel cancel);

@@ -109,7 +109,7 @@ inline digest digest_of_file(const std::string &path) {
 // The key of a group of files: a digest of everything that the caller knows to change them.
 class key {
 public:
-    explicit key(const digest &digest) : digest_(digest) {}
+    explicit key(const digest &content) : digest_(content) {}
 
     // The name of the group, if there are several under one digest.
     key &name(std::string name) {
@@ -324,7 +324,7 @@ public:
     // The files, if they are there. Does not wait.
     std::optional<hit> get(const key &key) const {
         opkeep_hit raw{};
-        const auto outcome = key.with([&](const opkeep_key &key) { return opkeep_get(handle(), &key, &raw); });
+        const auto outcome = key.with([&](const opkeep_key &raw_key) { return opkeep_get(handle(), &raw_key, &raw); });
         if (outcome == OPKEEP_OUTCOME_ERROR) {
             detail::raise();
         }
@@ -345,7 +345,7 @@ public:
         opkeep_ticket begun{};
         claim result;
         result.outcome = key.with(
-            [&](const opkeep_key &key) { return opkeep_get_or_begin(handle(), &key, &raw, &found, &begun); });
+            [&](const opkeep_key &raw_key) { return opkeep_get_or_begin(handle(), &raw_key, &raw, &found, &begun); });
         result.hit = hit(found);
         result.ticket = ticket(begun);
         if (result.outcome == OPKEEP_OUTCOME_ERROR) {
@@ -386,9 +386,9 @@ public:
     // Publishes files that were made without a request, in place of those that are there.
     bool put(const key &key, const new_files &made) const {
         int written = 0;
-        key.with([&](const opkeep_key &key) {
+        key.with([&](const opkeep_key &raw_key) {
             made.with([&](const opkeep_group &group) {
-                detail::check(opkeep_put(handle(), &key, &group, &written));
+                detail::check(opkeep_put(handle(), &raw_key, &group, &written));
             });
         });
         return written != 0;

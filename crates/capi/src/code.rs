@@ -1,6 +1,6 @@
 //! The enumerations of the interface. Values are never changed and never used again; later versions add some.
 
-/// The result of a call.
+/// The result of a call. Not that of a request for files, which is an `opkeep_outcome`: there, 0 is an error.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -43,7 +43,7 @@ pub enum Code {
     Cancelled = 17,
 }
 
-/// The result of a request for files.
+/// The result of a request for files, `opkeep_get` or `opkeep_get_or_begin`. Not an `opkeep_code`: there, 0 is success.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {

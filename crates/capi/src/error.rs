@@ -1,6 +1,5 @@
 //! The reason why a call failed.
 
-use opkeep_artifact::DecodeError;
 use opkeep_embed::{CacheError, EmbedError, PublishError};
 
 use crate::code::Code;
@@ -17,6 +16,16 @@ impl Error {
         Self { code, message: message.into() }
     }
 
+    /// This error of the function `name`, which the message states if the program called it wrongly.
+    pub(crate) fn of(self, name: &str) -> Self {
+        match self.code {
+            Code::Argument | Code::Handle | Code::Internal => {
+                Self { message: format!("{name}: {}", self.message), ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// An argument that is not valid.
     pub(crate) fn argument(message: impl Into<String>) -> Self {
         Self::new(Code::Argument, message)
@@ -26,12 +35,6 @@ impl Error {
 impl From<EmbedError> for Error {
     fn from(error: EmbedError) -> Self {
         Self::new(code(&error), error.to_string())
-    }
-}
-
-impl From<DecodeError> for Error {
-    fn from(error: DecodeError) -> Self {
-        Self::new(Code::Rules, error.to_string())
     }
 }
 

@@ -7,22 +7,22 @@ use crate::code::Code;
 use crate::error::Error;
 use crate::last_error;
 
-/// Runs `body`. An error or a panic is recorded, and its code returned.
-pub(crate) fn code(body: impl FnOnce() -> Result<(), Error>) -> Code {
+/// Runs the body of `function`. An error or a panic is recorded, and its code returned.
+pub(crate) fn code(function: &str, body: impl FnOnce() -> Result<(), Error>) -> Code {
     match caught(body) {
         Ok(()) => Code::Ok,
         Err(error) => {
             let code = error.code;
-            last_error::set(error);
+            last_error::set(error.of(function));
             code
         }
     }
 }
 
-/// Runs `body`. An error or a panic is recorded, and `failed` returned.
-pub(crate) fn value<T>(failed: T, body: impl FnOnce() -> Result<T, Error>) -> T {
+/// Runs the body of `function`. An error or a panic is recorded, and `failed` returned.
+pub(crate) fn value<T>(function: &str, failed: T, body: impl FnOnce() -> Result<T, Error>) -> T {
     caught(body).unwrap_or_else(|error| {
-        last_error::set(error);
+        last_error::set(error.of(function));
         failed
     })
 }
@@ -48,10 +48,10 @@ mod tests {
 
     #[test]
     fn a_panic_is_a_code_with_a_message() {
-        assert_eq!(code(|| panic!("number {}", 7)), Code::Internal);
+        assert_eq!(code("f", || panic!("number {}", 7)), Code::Internal);
         assert_eq!(last_error::code(), Code::Internal);
-        assert_eq!(value(3, || std::panic::panic_any(7_u8)), 3);
-        assert_eq!(value(3, || Ok(4)), 4);
-        assert_eq!(code(|| Err(Error::argument("no"))), Code::Argument);
+        assert_eq!(value("f", 3, || std::panic::panic_any(7_u8)), 3);
+        assert_eq!(value("f", 3, || Ok(4)), 4);
+        assert_eq!(code("f", || Err(Error::argument("no"))), Code::Argument);
     }
 }

@@ -5,10 +5,9 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use opkeep_fs::{ProcessId, without_fork};
+use opkeep_fs::without_fork;
 
 use crate::code::Code;
 use crate::error::Error;
@@ -16,7 +15,7 @@ use crate::warnings::{Warning, Warnings};
 
 /// An object with a handle.
 pub(crate) trait Object: Any + Send + Sync {
-    /// The kind of the object, for messages.
+    /// The kind of the object, which is the name of arguments that are its handle.
     const KIND: &'static str;
 }
 
@@ -29,8 +28,7 @@ struct Table {
 
 struct Slot {
     object: Arc<dyn Any + Send + Sync>,
-    /// The process that created the object.
-    process: ProcessId,
+    kind: &'static str,
 }
 
 static TABLE: Mutex<Table> =
@@ -46,11 +44,31 @@ impl Table {
         self.last_id += 1;
         self.last_id
     }
+
+    /// The object behind a handle.
+    fn get<T: Object>(&self, id: u64) -> Result<Arc<T>, Error> {
+        let slot = self.objects.get(&id);
+        let object = slot.and_then(|slot| Arc::clone(&slot.object).downcast().ok());
+        object.ok_or_else(|| {
+            let (name, slot) = (T::KIND, slot.map(|slot| slot.kind));
+            Error::new(
+                Code::Handle,
+                match (id, slot) {
+                    (0, _) => format!("`{name}` is unset: its `id` is 0"),
+                    (_, Some(kind)) => {
+                        format!("`{name}` is a handle of another kind, `{kind}`: its `id` is {id}")
+                    }
+                    _ if id <= self.last_id => format!("`{name}` was released before: its `id` is {id}"),
+                    _ => format!("`{name}` is no handle: no function returned the `id` {id}"),
+                },
+            )
+        })
+    }
 }
 
 impl Slot {
     fn new<T: Object>(object: T) -> Self {
-        Self { object: Arc::new(object), process: ProcessId::current() }
+        Self { object: Arc::new(object), kind: T::KIND }
     }
 }
 
@@ -87,8 +105,7 @@ pub(crate) fn insert_with_warnings<T: Object>(
 
 /// The object behind a handle. It lives on while it is used, even if another thread releases the handle meanwhile.
 pub(crate) fn get<T: Object>(id: u64) -> Result<Arc<T>, Error> {
-    let object = with_table(|table| table.objects.get(&id).map(|slot| Arc::clone(&slot.object)));
-    object.and_then(|object| object.downcast().ok()).ok_or_else(|| unknown::<T>(id))
+    with_table(|table| table.get(id))
 }
 
 /// Releases a handle. The unset handle, 0, has nothing to release.
@@ -96,29 +113,15 @@ pub(crate) fn release<T: Object>(id: u64) -> Result<(), Error> {
     if id == 0 {
         return Ok(());
     }
-    let slot = with_table(|table| {
-        table.objects.get(&id).filter(|slot| slot.object.is::<T>())?;
+    let object = with_table(|table| -> Result<Arc<T>, Error> {
+        let object = table.get::<T>(id)?;
         table.warnings.remove(&id);
-        table.objects.remove(&id)
-    });
-    let Some(Slot { object, process }) = slot else { return Err(unknown::<T>(id)) };
-    // In a forked child, the locks in an object of the parent may be held for ever by threads that do not exist there, and
-    // its counts are the parent's to write.
-    if !process.is_current() {
-        mem::forget(object);
-    }
+        table.objects.remove(&id);
+        Ok(object)
+    })?;
+    // Only now, since the end of an object may take time, or emit warnings.
+    drop(object);
     Ok(())
-}
-
-fn unknown<T: Object>(id: u64) -> Error {
-    let kind = T::KIND;
-    Error::new(
-        Code::Handle,
-        match id {
-            0 => format!("the handle of a {kind} is unset"),
-            _ => format!("the handle {id} is no handle of a {kind}, or was released before"),
-        },
-    )
 }
 
 /// Keeps a warning of the cache with this handle.

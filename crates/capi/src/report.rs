@@ -31,26 +31,30 @@ impl Object for Report {
 /// The rules for kernels of a format and an architecture, under the name that the target has in the store.
 pub(crate) fn rules_of(format: u32, architecture: &str, target: &str) -> Result<CString, Error> {
     let mut rules = match format {
-        _ if format == Format::Cann as u32 => rules(architecture, None)?,
+        _ if format == Format::Cann as u32 => rules_of_target(architecture)?,
         _ if format == Format::Cubin as u32 => device_formats::cubin(architecture),
         _ if format == Format::Hsaco as u32 => device_formats::hsaco(architecture),
-        _ => return Err(Error::argument(format!("{format} is no format: expected 0 to 2"))),
+        _ => {
+            return Err(Error::argument(format!(
+                "`format` is {format}, expected an `opkeep_format`: 0 to 2"
+            )));
+        }
     };
     target.clone_into(&mut rules.target);
     Ok(c_text(rules.encode()))
 }
 
-/// The rules in `text`, or those of the built-in target.
-pub(crate) fn rules(target: &str, text: Option<&str>) -> Result<Expectations, Error> {
-    match text {
-        Some(text) => Ok(Expectations::decode(text.as_bytes())?),
-        None => targets::named(target).ok_or_else(|| {
-            Error::new(
-                Code::Rules,
-                format!("there are no built-in rules for the target `{target}`: state rules"),
-            )
-        }),
-    }
+/// The rules in the text of the argument called `argument`.
+pub(crate) fn decode_rules(text: &str, argument: &str) -> Result<Expectations, Error> {
+    Expectations::decode(text.as_bytes())
+        .map_err(|error| Error::new(Code::Rules, format!("`{argument}`: {error}")))
+}
+
+/// The rules of a built-in target.
+pub(crate) fn rules_of_target(target: &str) -> Result<Expectations, Error> {
+    targets::named(target).ok_or_else(|| {
+        Error::new(Code::Rules, format!("there are no built-in rules for the target `{target}`: state rules"))
+    })
 }
 
 impl Report {

@@ -1,7 +1,8 @@
 //! The tickets that this process holds, in all of its caches.
 
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 use opkeep_digest::Digest;
@@ -17,7 +18,7 @@ pub(crate) struct Holders {
 /// The key of a ticket, and the thread that got it. Any thread may end it.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct HeldKey {
-    thread: ThreadId,
+    thread: u64,
     key: Digest,
     pub(crate) began: Instant,
 }
@@ -39,7 +40,7 @@ impl Holders {
 
     /// Adds a ticket of the calling thread.
     pub(crate) fn add(&self, key: Digest) -> HeldKey {
-        let held = HeldKey { thread: thread::current().id(), key, began: Instant::now() };
+        let held = HeldKey { thread: this_thread(), key, began: Instant::now() };
         self.tickets().push(held);
         held
     }
@@ -53,7 +54,7 @@ impl Holders {
 
     /// Whether the calling thread got a ticket that has not ended.
     pub(crate) fn has_own(&self) -> bool {
-        let thread = thread::current().id();
+        let thread = this_thread();
         self.tickets().iter().any(|ticket| ticket.thread == thread)
     }
 
@@ -70,4 +71,19 @@ impl Holders {
     fn tickets(&self) -> MutexGuard<'_, Vec<HeldKey>> {
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The number of the calling thread. `thread::current` panics in a thread that is ending, whose destructors may still request
+/// files.
+fn this_thread() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        number.get()
+    })
 }

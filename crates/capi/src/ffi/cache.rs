@@ -12,6 +12,7 @@ use crate::ffi::pointers::{self, Growing};
 use crate::ffi::types::{Cache, Target};
 use crate::guard;
 use crate::handles::{self, Object};
+use crate::last_error;
 use crate::warnings::Warning;
 
 impl Object for FileCache {
@@ -30,7 +31,8 @@ pub struct CacheOptions {
     pub size: usize,
     /// The directory of the store. It is created if it is missing. Required, unless `mode` is `OPKEEP_MODE_DISABLE`.
     pub directory: *const c_char,
-    /// The name of the framework, which is part of each key. Required.
+    /// The name of the framework, which is part of each key: 1 to 100 letters, digits, `_`, `-` and `.`, not a `.` first.
+    /// Required.
     pub framework: *const c_char,
     /// The size in MB above which old entries are evicted. If 0, the store's own limit holds, if it has one.
     pub max_megabytes: u64,
@@ -70,7 +72,7 @@ thread_local! {
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_open(options: *const CacheOptions, cache: *mut Cache) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_open", || {
         // SAFETY: the rules for pointers.
         let mut cache = unsafe { pointers::output(cache, Cache { id: 0 }, "cache") }?;
         // SAFETY: the rules for pointers.
@@ -91,12 +93,12 @@ unsafe fn config(options: *const CacheOptions) -> Result<FileCacheConfig, Error>
     let options = unsafe { pointers::growing(options, "options") }?;
     let mode = mode(options.mode)?;
     // SAFETY: the rules for pointers.
-    let framework = unsafe { pointers::text(options.framework, "name of the framework") }?;
+    let framework = unsafe { pointers::text(options.framework, "options->framework") }?;
     if mode == CacheMode::Disable && options.directory.is_null() {
         return Ok(FileCacheConfig::new(StoreConfig::new(""), framework).with_mode(mode));
     }
     // SAFETY: the rules for pointers.
-    let directory = unsafe { pointers::path(options.directory, "directory of the store") }?;
+    let directory = unsafe { pointers::path(options.directory, "options->directory") }?;
     let mut store = StoreConfig::new(directory);
     if options.max_megabytes > 0 {
         store.limits = store.limits.with_size(options.max_megabytes);
@@ -113,7 +115,9 @@ fn mode(mode: u32) -> Result<CacheMode, Error> {
         (Mode::Require, CacheMode::Require),
     ];
     let known = modes.into_iter().find(|(known, _)| *known as u32 == mode);
-    known.map(|(_, mode)| mode).ok_or_else(|| Error::argument(format!("{mode} is no mode: expected 0 to 4")))
+    known.map(|(_, mode)| mode).ok_or_else(|| {
+        Error::argument(format!("`options->mode` is {mode}, expected an `opkeep_mode`: 0 to 4"))
+    })
 }
 
 /// Closes a cache, which writes its counts of hits and misses when the last target and ticket of it are released, too. These
@@ -124,7 +128,7 @@ fn mode(mode: u32) -> Result<CacheMode, Error> {
 /// Errors: `HANDLE`.
 #[unsafe(no_mangle)]
 pub extern "C" fn opkeep_close(cache: Cache) -> Code {
-    guard::code(|| handles::release::<FileCache>(cache.id))
+    guard::code("opkeep_close", || handles::release::<FileCache>(cache.id))
 }
 
 /// Fetches the oldest warning of a cache, which is then removed from its list.
@@ -135,23 +139,20 @@ pub extern "C" fn opkeep_close(cache: Cache) -> Code {
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_next_warning(cache: Cache, warning: *mut CacheWarning) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_next_warning", || {
         let none = CacheWarning { text: c"".as_ptr(), dropped: 0, kind: WarningKind::Other };
         // SAFETY: the rules for pointers.
         let mut output = unsafe { pointers::output(warning, none, "warning") }?;
         handles::get::<FileCache>(cache.id)?;
         let (Warning { kind, text }, dropped) = handles::next_warning(cache.id)
             .ok_or_else(|| Error::new(Code::NotFound, "there is no further warning"))?;
-        let text = FETCHED.with(|fetched| {
-            *fetched.borrow_mut() = text;
-            fetched.borrow().as_ptr()
-        });
-        output.set(CacheWarning { text, dropped, kind });
+        output.set(CacheWarning { text: last_error::keep(&FETCHED, text), dropped, kind });
         Ok(())
     })
 }
 
-/// Opens the files for one target, such as `cuda-sm_90`: the name of a directory of the store, and part of each key.
+/// Opens the files for one target, such as `cuda-sm_90`: the name of a directory of the store, and part of each key. It has 1
+/// to 100 letters, digits, `_`, `-` and `.`, not a `.` first.
 ///
 /// On success, `target` is a handle that the caller closes with `opkeep_target_close`; otherwise its `id` is 0. It stays
 /// valid when the cache is closed. A forked child may use it.
@@ -162,12 +163,12 @@ pub unsafe extern "C" fn opkeep_next_warning(cache: Cache, warning: *mut CacheWa
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_target_open(cache: Cache, name: *const c_char, target: *mut Target) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_target_open", || {
         // SAFETY: the rules for pointers.
         let mut target = unsafe { pointers::output(target, Target { id: 0 }, "target") }?;
         let cache = handles::get::<FileCache>(cache.id)?;
         // SAFETY: the rules for pointers.
-        let name = unsafe { pointers::text(name, "name of the target") }?;
+        let name = unsafe { pointers::text(name, "name") }?;
         target.set(Target { id: handles::insert(cache.target(name)?) });
         Ok(())
     })
@@ -178,5 +179,5 @@ pub unsafe extern "C" fn opkeep_target_open(cache: Cache, name: *const c_char, t
 /// Errors: `HANDLE`.
 #[unsafe(no_mangle)]
 pub extern "C" fn opkeep_target_close(target: Target) -> Code {
-    guard::code(|| handles::release::<TargetFiles>(target.id))
+    guard::code("opkeep_target_close", || handles::release::<TargetFiles>(target.id))
 }

@@ -22,7 +22,7 @@ use crate::guard;
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_digest(data: *const c_void, size: usize, digest: *mut u8) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_digest", || {
         let place = digest.cast::<[u8; OPKEEP_DIGEST_SIZE]>();
         // SAFETY: the rules for pointers.
         let mut output = unsafe { pointers::output(place, [0; OPKEEP_DIGEST_SIZE], "digest") }?;
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn opkeep_digest(data: *const c_void, size: usize, digest:
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_digest_file(path: *const c_char, digest: *mut u8) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_digest_file", || {
         let place = digest.cast::<[u8; OPKEEP_DIGEST_SIZE]>();
         // SAFETY: the rules for pointers.
         let mut output = unsafe { pointers::output(place, [0; OPKEEP_DIGEST_SIZE], "digest") }?;

@@ -48,7 +48,7 @@ fn file((name, bytes): (&CStr, &[u8])) -> File {
 /// The number of files, at least 1. 0 if the handle is not valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn opkeep_hit_count(hit: Hit) -> usize {
-    guard::value(0, || Ok(handles::get::<hit::Hit>(hit.id)?.count()))
+    guard::value("opkeep_hit_count", 0, || Ok(handles::get::<hit::Hit>(hit.id)?.count()))
 }
 
 /// The file number `index`, in the order in which the files were published. Nothing is copied: `file` points into the hit,
@@ -62,9 +62,9 @@ pub extern "C" fn opkeep_hit_count(hit: Hit) -> usize {
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_hit_file(hit: Hit, index: usize, found: *mut File) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_hit_file", || {
         // SAFETY: the rules for pointers.
-        let mut output = unsafe { pointers::output(found, NO_FILE, "file") }?;
+        let mut output = unsafe { pointers::output(found, NO_FILE, "found") }?;
         let hit = handles::get::<hit::Hit>(hit.id)?;
         let found = hit.file(index).ok_or_else(|| {
             Error::new(Code::NotFound, format!("there is no file {index}: the hit has {}", hit.count()))
@@ -82,12 +82,12 @@ pub unsafe extern "C" fn opkeep_hit_file(hit: Hit, index: usize, found: *mut Fil
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_hit_find(hit: Hit, name: *const c_char, found: *mut File) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_hit_find", || {
         // SAFETY: the rules for pointers.
-        let mut output = unsafe { pointers::output(found, NO_FILE, "file") }?;
+        let mut output = unsafe { pointers::output(found, NO_FILE, "found") }?;
         let hit = handles::get::<hit::Hit>(hit.id)?;
         // SAFETY: the rules for pointers.
-        let name = unsafe { pointers::text(name, "name of the file") }?;
+        let name = unsafe { pointers::text(name, "name") }?;
         let found = hit
             .find(name)
             .ok_or_else(|| Error::new(Code::NotFound, format!("the hit has no file `{name}`")))?;
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn opkeep_hit_find(hit: Hit, name: *const c_char, found: *
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_hit_info(hit: Hit, info: *mut HitInfo) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_hit_info", || {
         let hit = handles::get::<hit::Hit>(hit.id)?;
         let optional = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
         let known = HitInfo {
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn opkeep_hit_info(hit: Hit, info: *mut HitInfo) -> Code {
             waited: c_int::from(hit.waited()),
         };
         // SAFETY: the rules for pointers.
-        unsafe { pointers::write_growing(info, known, "information") }
+        unsafe { pointers::write_growing(info, known, "info") }
     })
 }
 
@@ -129,5 +129,5 @@ pub unsafe extern "C" fn opkeep_hit_info(hit: Hit, info: *mut HitInfo) -> Code {
 /// Errors: `HANDLE`.
 #[unsafe(no_mangle)]
 pub extern "C" fn opkeep_hit_release(hit: Hit) -> Code {
-    guard::code(|| handles::release::<hit::Hit>(hit.id))
+    guard::code("opkeep_hit_release", || handles::release::<hit::Hit>(hit.id))
 }

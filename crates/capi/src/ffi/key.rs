@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use opkeep_embed::{Digest, FileKey, Fingerprint};
 
 use crate::error::Error;
-use crate::ffi::pointers::{self, Growing};
+use crate::ffi::pointers::{self, Growing, ItemField};
 use crate::ffi::types::OPKEEP_DIGEST_SIZE;
 
 /// The key of a group of files. Set it to zero, then set `size` and the fields that you need. The key of the entry also has
@@ -48,15 +48,16 @@ pub(super) unsafe fn read(key: *const Key) -> Result<FileKey, Error> {
     // SAFETY: the rules for pointers.
     let key = unsafe { pointers::growing(key, "key") }?;
     // SAFETY: the rules for pointers.
-    let name = unsafe { pointers::optional_text(key.name, "name of the group") }?;
+    let name = unsafe { pointers::optional_text(key.name, "key->name") }?;
     // SAFETY: the rules for pointers.
-    let parts = unsafe { pointers::array(key.toolchain, key.toolchain_count, "parts of the toolchain") }?;
+    let parts = unsafe { pointers::array(key.toolchain, key.toolchain_count, "key->toolchain") }?;
     let mut toolchain = Fingerprint::new();
-    for part in parts {
+    for (index, part) in parts.iter().enumerate() {
+        let field = |field| ItemField { array: "key->toolchain", index, field };
         // SAFETY: the rules for pointers.
-        let name = unsafe { pointers::text(part.name, "name of a part") }?;
+        let name = unsafe { pointers::text(part.name, field("name")) }?;
         // SAFETY: the rules for pointers.
-        let note = unsafe { pointers::optional_text(part.note, "note of a part") }?;
+        let note = unsafe { pointers::optional_text(part.note, field("note")) }?;
         toolchain.add(name, Digest::from_bytes(part.digest), note.unwrap_or_default());
     }
     Ok(FileKey::new(key.digest).with_name(name.unwrap_or_default()).with_toolchain(toolchain))

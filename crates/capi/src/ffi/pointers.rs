@@ -1,6 +1,8 @@
 //! Pointers from C, checked as far as they can be.
 
 use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::fmt;
+use std::fmt::Display;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -21,20 +23,34 @@ pub(super) unsafe trait Growing: Copy {
     const FIRST_SIZE: usize = size_of::<Self>();
 }
 
+/// The name of a field of an item of an array, for messages.
+pub(super) struct ItemField {
+    pub(super) array: &'static str,
+    pub(super) index: usize,
+    pub(super) field: &'static str,
+}
+
+impl Display for ItemField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { array, index, field } = self;
+        write!(f, "{array}[{index}].{field}")
+    }
+}
+
 /// Reads a struct that may be of an earlier or later version.
 ///
 /// # Safety
 /// `pointer` is null, or points to as many bytes as the `usize` there states, and to that number.
-pub(super) unsafe fn growing<T: Growing>(pointer: *const T, what: &str) -> Result<T, Error> {
+pub(super) unsafe fn growing<T: Growing>(pointer: *const T, what: impl Display) -> Result<T, Error> {
     // SAFETY: as this function's.
-    let size = unsafe { size_of_growing(pointer, what) }?;
+    let size = unsafe { size_of_growing(pointer, &what) }?;
     let known = size.min(size_of::<T>());
     let bytes = pointer.cast::<u8>();
     // SAFETY: `size` bytes can be read.
     let later = unsafe { slice::from_raw_parts(bytes.add(known), size - known) };
     if later.iter().any(|byte| *byte != 0) {
         return Err(Error::argument(format!(
-            "the {what} set fields that this version of the library does not have"
+            "`{what}` sets fields that this version of the library does not have"
         )));
     }
     let mut value = MaybeUninit::<T>::zeroed();
@@ -48,9 +64,13 @@ pub(super) unsafe fn growing<T: Growing>(pointer: *const T, what: &str) -> Resul
 ///
 /// # Safety
 /// As [`growing`]; the bytes may be written.
-pub(super) unsafe fn write_growing<T: Growing>(pointer: *mut T, value: T, what: &str) -> Result<(), Error> {
+pub(super) unsafe fn write_growing<T: Growing>(
+    pointer: *mut T,
+    value: T,
+    what: impl Display,
+) -> Result<(), Error> {
     // SAFETY: as this function's.
-    let size = unsafe { size_of_growing(pointer, what) }?;
+    let size = unsafe { size_of_growing(pointer, &what) }?;
     let (first, known) = (size_of::<usize>(), size.min(size_of::<T>()));
     // SAFETY: as many bytes as both have; they do not overlap, and the first field, which the caller set, is left out. The
     // rest of the caller's `size` bytes is set to zero.
@@ -64,9 +84,9 @@ pub(super) unsafe fn write_growing<T: Growing>(pointer: *mut T, value: T, what: 
 
 /// # Safety
 /// `pointer` is null or points to a `usize`, aligned or not.
-unsafe fn size_of_growing<T: Growing>(pointer: *const T, what: &str) -> Result<usize, Error> {
+unsafe fn size_of_growing<T: Growing>(pointer: *const T, what: impl Display) -> Result<usize, Error> {
     if pointer.is_null() {
-        return Err(null(what));
+        return Err(null(&what));
     }
     // SAFETY: the pointer is not null.
     let size = unsafe { pointer.cast::<usize>().read_unaligned() };
@@ -75,7 +95,7 @@ unsafe fn size_of_growing<T: Growing>(pointer: *const T, what: &str) -> Result<u
     }
     let (first, own) = (T::FIRST_SIZE, size_of::<T>());
     Err(Error::argument(format!(
-        "the field `size` of the {what} is {size}, expected {own}, or another version's, of {first} to {MAX_STRUCT}"
+        "`{what}->size` is {size}, expected {own}, or another version's, of {first} to {MAX_STRUCT}"
     )))
 }
 
@@ -83,22 +103,25 @@ unsafe fn size_of_growing<T: Growing>(pointer: *const T, what: &str) -> Result<u
 ///
 /// # Safety
 /// `pointer` is null or points to a text that ends with a byte 0, and that exists during `'a`.
-pub(super) unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str, Error> {
+pub(super) unsafe fn text<'a>(pointer: *const c_char, what: impl Display) -> Result<&'a str, Error> {
     // SAFETY: as this function's.
-    unsafe { optional_text(pointer, what) }?.ok_or_else(|| null(what))
+    unsafe { optional_text(pointer, &what) }?.ok_or_else(|| null(&what))
 }
 
 /// Reads a text that may be missing.
 ///
 /// # Safety
 /// As [`text`].
-pub(super) unsafe fn optional_text<'a>(pointer: *const c_char, what: &str) -> Result<Option<&'a str>, Error> {
+pub(super) unsafe fn optional_text<'a>(
+    pointer: *const c_char,
+    what: impl Display,
+) -> Result<Option<&'a str>, Error> {
     if pointer.is_null() {
         return Ok(None);
     }
     // SAFETY: the pointer is not null.
     let text = unsafe { CStr::from_ptr(pointer) };
-    let text = text.to_str().map_err(|_| Error::argument(format!("the {what} is not UTF-8: {text:?}")))?;
+    let text = text.to_str().map_err(|_| Error::argument(format!("`{what}` is not UTF-8: {text:?}")))?;
     Ok(Some(text))
 }
 
@@ -106,14 +129,14 @@ pub(super) unsafe fn optional_text<'a>(pointer: *const c_char, what: &str) -> Re
 ///
 /// # Safety
 /// As [`text`].
-pub(super) unsafe fn path<'a>(pointer: *const c_char, what: &str) -> Result<&'a Path, Error> {
+pub(super) unsafe fn path<'a>(pointer: *const c_char, what: impl Display) -> Result<&'a Path, Error> {
     if pointer.is_null() {
-        return Err(null(what));
+        return Err(null(&what));
     }
     // SAFETY: the pointer is not null.
     let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
     match bytes {
-        [] => Err(Error::argument(format!("the {what} is empty"))),
+        [] => Err(Error::argument(format!("`{what}` is empty"))),
         _ => Ok(Path::new(OsStr::from_bytes(bytes))),
     }
 }
@@ -122,7 +145,11 @@ pub(super) unsafe fn path<'a>(pointer: *const c_char, what: &str) -> Result<&'a 
 ///
 /// # Safety
 /// `pointer` is null or points to `size` bytes that exist during `'a` and are not changed.
-pub(super) unsafe fn bytes<'a>(pointer: *const c_void, size: usize, what: &str) -> Result<&'a [u8], Error> {
+pub(super) unsafe fn bytes<'a>(
+    pointer: *const c_void,
+    size: usize,
+    what: impl Display,
+) -> Result<&'a [u8], Error> {
     // SAFETY: as this function's.
     unsafe { array(pointer.cast::<u8>(), size, what) }
 }
@@ -134,17 +161,17 @@ pub(super) unsafe fn bytes<'a>(pointer: *const c_void, size: usize, what: &str) 
 pub(super) unsafe fn array<'a, T: Copy>(
     pointer: *const T,
     count: usize,
-    what: &str,
+    what: impl Display,
 ) -> Result<&'a [T], Error> {
     if count == 0 {
         return Ok(&[]);
     }
     if pointer.is_null() {
-        return Err(null(what));
+        return Err(null(&what));
     }
     let is_possible = count.checked_mul(size_of::<T>()).is_some_and(|size| isize::try_from(size).is_ok());
     if !is_possible || !pointer.is_aligned() {
-        return Err(Error::argument(format!("the pointer or the size of the {what} is not valid")));
+        return Err(Error::argument(format!("`{what}` is not aligned, or {count} is not its count")));
     }
     // SAFETY: the pointer is aligned, not null, and points to `count` values, whose size fits.
     Ok(unsafe { slice::from_raw_parts(pointer, count) })
@@ -166,10 +193,10 @@ impl<T: Copy> Output<'_, T> {
 pub(super) unsafe fn output<'a, T: Copy>(
     pointer: *mut T,
     initial: T,
-    what: &str,
+    what: impl Display,
 ) -> Result<Output<'a, T>, Error> {
     // SAFETY: as this function's.
-    unsafe { optional_output(pointer, initial, what) }?.ok_or_else(|| null(what))
+    unsafe { optional_output(pointer, initial, &what) }?.ok_or_else(|| null(&what))
 }
 
 /// Checks a place for a result that the caller may not want.
@@ -179,10 +206,10 @@ pub(super) unsafe fn output<'a, T: Copy>(
 pub(super) unsafe fn optional_output<'a, T: Copy>(
     pointer: *mut T,
     initial: T,
-    what: &str,
+    what: impl Display,
 ) -> Result<Option<Output<'a, T>>, Error> {
     if !pointer.is_aligned() {
-        return Err(Error::argument(format!("the pointer to the {what} is not aligned")));
+        return Err(Error::argument(format!("`{what}` is not aligned")));
     }
     // SAFETY: the pointer is aligned; if it is not null, the place may be written, and a place that was never written is a
     // `MaybeUninit`.
@@ -193,6 +220,6 @@ pub(super) unsafe fn optional_output<'a, T: Copy>(
     }))
 }
 
-fn null(what: &str) -> Error {
-    Error::argument(format!("the {what} is a null pointer"))
+fn null(what: impl Display) -> Error {
+    Error::argument(format!("`{what}` is a null pointer"))
 }

@@ -3,7 +3,6 @@
 use std::ffi::c_char;
 use std::time::Duration;
 
-use opkeep_artifact::Expectations;
 use opkeep_embed::{
     CancelToken, GroupClaim, GroupTicket, Options, StoredExpectations, TargetFiles, encode_rules,
 };
@@ -14,10 +13,11 @@ use crate::ffi::key::{self, Key};
 use crate::ffi::pointers::{self, Growing};
 use crate::ffi::types::{Cancel, Hit, OPKEEP_NO_WAIT, Target, Ticket};
 use crate::handles::{self, Object};
+use crate::report::decode_rules;
 use crate::{guard, hit, last_error};
 
 impl Object for CancelToken {
-    const KIND: &'static str = "cancel token";
+    const KIND: &'static str = "cancel";
 }
 
 impl Object for GroupTicket {
@@ -68,20 +68,23 @@ impl Conditions {
         // SAFETY: the rules for pointers.
         let request = unsafe { pointers::growing(request, "request") }?;
         if request.flags & !OPKEEP_NO_WAIT != 0 {
-            return Err(Error::argument(format!("{:#x} has flags that no request has", request.flags)));
+            return Err(Error::argument(format!(
+                "`request->flags` is {:#x}, expected 0 or 1",
+                request.flags
+            )));
         }
         let cancel = match request.cancel.id {
             0 => None,
             id => Some(handles::get::<CancelToken>(id)?.as_ref().clone()),
         };
         // SAFETY: the rules for pointers.
-        let rules = unsafe { pointers::optional_text(request.rules, "rules") }?;
+        let rules = unsafe { pointers::optional_text(request.rules, "request->rules") }?;
         let time = |milliseconds| (milliseconds > 0).then(|| Duration::from_millis(milliseconds));
         Ok(Self {
             wait: request.flags & OPKEEP_NO_WAIT == 0,
             times: [request.timeout_ms, request.stale_after_ms, request.hold_limit_ms].map(time),
             cancel,
-            rules: rules.map(|rules| Expectations::decode(rules.as_bytes()).map(encode_rules)).transpose()?,
+            rules: rules.map(|rules| decode_rules(rules, "request->rules").map(encode_rules)).transpose()?,
         })
     }
 
@@ -111,7 +114,7 @@ impl Conditions {
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_get(target: Target, key: *const Key, hit: *mut Hit) -> Outcome {
-    guard::value(Outcome::Error, || {
+    guard::value("opkeep_get", Outcome::Error, || {
         // SAFETY: the rules for pointers.
         let mut hit = unsafe { pointers::output(hit, Hit { id: 0 }, "hit") }?;
         let target = handles::get::<TargetFiles>(target.id)?;
@@ -131,9 +134,9 @@ pub unsafe extern "C" fn opkeep_get(target: Target, key: *const Key, hit: *mut H
 /// within 50 ms.
 ///
 /// A thread that holds a ticket never waits for another key: it gets an unshared ticket instead, so that two callers that
-/// need each other's files do not wait for each other. While another thread of the process holds the ticket of another key,
-/// the wait ends with an unshared ticket after 30 seconds, since that thread may wait for this one. The wait is no
-/// cancellation point of `pthread_cancel`.
+/// need each other's files do not wait for each other. While another thread of the process holds the ticket of another key, the
+/// wait ends with an unshared ticket after 30 seconds, since that thread may wait for this one. A ticket is held until it is
+/// published, abandoned or released, also if its thread ends. The wait is no cancellation point of `pthread_cancel`.
 ///
 /// Errors: `HANDLE`, `ARGUMENT`, `RULES`, `NOT_CACHED`, `STORE`.
 ///
@@ -147,7 +150,7 @@ pub unsafe extern "C" fn opkeep_get_or_begin(
     hit: *mut Hit,
     ticket: *mut Ticket,
 ) -> Outcome {
-    guard::value(Outcome::Error, || {
+    guard::value("opkeep_get_or_begin", Outcome::Error, || {
         // SAFETY: the rules for pointers.
         let mut hit = unsafe { pointers::output(hit, Hit { id: 0 }, "hit") }?;
         // SAFETY: the rules for pointers.
@@ -197,20 +200,21 @@ pub unsafe extern "C" fn opkeep_get_or_begin(
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_cancel_new(cancel: *mut Cancel) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_cancel_new", || {
         // SAFETY: the rules for pointers.
-        let mut cancel = unsafe { pointers::output(cancel, Cancel { id: 0 }, "cancel token") }?;
+        let mut cancel = unsafe { pointers::output(cancel, Cancel { id: 0 }, "cancel") }?;
         cancel.set(Cancel { id: handles::insert(CancelToken::new()) });
         Ok(())
     })
 }
 
-/// Cancels all waits of this process with this token, now and later. Any thread may call it, but no signal handler.
+/// Cancels all waits of this process with this token, now and later. Any thread may call it, but no signal
+/// handler: to cancel at a signal, have a thread wait for it with `sigwait`.
 ///
 /// Errors: `HANDLE`.
 #[unsafe(no_mangle)]
 pub extern "C" fn opkeep_cancel_request(cancel: Cancel) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_cancel_request", || {
         handles::get::<CancelToken>(cancel.id)?.cancel();
         Ok(())
     })
@@ -221,5 +225,5 @@ pub extern "C" fn opkeep_cancel_request(cancel: Cancel) -> Code {
 /// Errors: `HANDLE`.
 #[unsafe(no_mangle)]
 pub extern "C" fn opkeep_cancel_release(cancel: Cancel) -> Code {
-    guard::code(|| handles::release::<CancelToken>(cancel.id))
+    guard::code("opkeep_cancel_release", || handles::release::<CancelToken>(cancel.id))
 }

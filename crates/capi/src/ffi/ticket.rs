@@ -3,14 +3,14 @@
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
-use opkeep_artifact::Expectations;
 use opkeep_embed::{EmbedError, GroupTicket, MAX_GROUP_FILES, NewGroup, TargetFiles, encode_rules};
 
 use crate::code::Code;
 use crate::error::Error;
 use crate::ffi::key::{self, Key};
-use crate::ffi::pointers::{self, Growing};
+use crate::ffi::pointers::{self, Growing, ItemField};
 use crate::ffi::types::{File, OPKEEP_LOCAL, Target, Ticket};
+use crate::report::decode_rules;
 use crate::{guard, handles};
 
 /// Files to publish, and what reports state of them. Set it to zero, then set `size` and the fields that you need.
@@ -19,7 +19,7 @@ use crate::{guard, handles};
 pub struct Group {
     /// `sizeof(opkeep_group)`.
     pub size: usize,
-    /// The files, 1 to 60. They are copied to the store.
+    /// The files, 1 to 60, which have at most 1023 MiB together. They are copied to the store.
     pub files: *const File,
     /// The number of files.
     pub file_count: usize,
@@ -52,37 +52,38 @@ unsafe fn with_group(
     publish: impl FnOnce(&NewGroup<'_>) -> Result<bool, EmbedError>,
 ) -> Result<(), Error> {
     // SAFETY: the rules for pointers.
-    let written = unsafe { pointers::optional_output(written, 0, "written flag") }?;
+    let written = unsafe { pointers::optional_output(written, 0, "written") }?;
     // SAFETY: the rules for pointers.
     let group = unsafe { pointers::growing(group, "group") }?;
     if group.flags & !OPKEEP_LOCAL != 0 {
-        return Err(Error::argument(format!("{:#x} has flags that no group has", group.flags)));
+        return Err(Error::argument(format!("`group->flags` is {:#x}, expected 0 or 1", group.flags)));
     }
     // Checked here as well: a count that was never set leads to no file.
     if group.file_count > MAX_GROUP_FILES {
         return Err(EmbedError::TooManyFiles { found: group.file_count }.into());
     }
     // SAFETY: the rules for pointers.
-    let files = unsafe { pointers::array(group.files, group.file_count, "files") }?;
+    let files = unsafe { pointers::array(group.files, group.file_count, "group->files") }?;
     let mut members = Vec::with_capacity(files.len());
-    for file in files {
+    for (index, file) in files.iter().enumerate() {
+        let field = |field| ItemField { array: "group->files", index, field };
         // SAFETY: the rules for pointers.
-        let name = unsafe { pointers::text(file.name, "name of a file") }?;
+        let name = unsafe { pointers::text(file.name, field("name")) }?;
         // SAFETY: the rules for pointers.
-        let bytes = unsafe { pointers::bytes(file.data, file.size, "data of a file") }?;
+        let bytes = unsafe { pointers::bytes(file.data, file.size, field("data")) }?;
         members.push((name, bytes));
     }
     let text = |pointer, what| {
         // SAFETY: the rules for pointers; the texts exist during this call, and `publish` keeps none.
         unsafe { pointers::optional_text(pointer, what) }
     };
-    let rules = text(group.rules, "rules")?;
-    let rules = rules.map(|rules| Expectations::decode(rules.as_bytes()).map(encode_rules)).transpose()?;
+    let rules = text(group.rules, "group->rules")?;
+    let rules = rules.map(|rules| decode_rules(rules, "group->rules").map(encode_rules)).transpose()?;
     let mut new = NewGroup::new(members);
-    new.framework_version = text(group.framework_version, "release of the framework")?.unwrap_or_default();
-    new.kernel = text(group.kernel, "name of the kernel")?.unwrap_or_default();
-    new.object = text(group.object, "name of the object")?;
-    new.metadata = text(group.metadata, "name of the metadata")?;
+    new.framework_version = text(group.framework_version, "group->framework_version")?.unwrap_or_default();
+    new.kernel = text(group.kernel, "group->kernel")?.unwrap_or_default();
+    new.object = text(group.object, "group->object")?;
+    new.metadata = text(group.metadata, "group->metadata")?;
     new.expectations = rules.as_ref();
     new.compile_time = (group.compile_time_us > 0).then(|| Duration::from_micros(group.compile_time_us));
     new.is_local = group.flags & OPKEEP_LOCAL != 0;
@@ -105,7 +106,7 @@ unsafe fn with_group(
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_publish(ticket: Ticket, group: *const Group, written: *mut c_int) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_publish", || {
         let ticket = handles::get::<GroupTicket>(ticket.id)?;
         // SAFETY: the rules for pointers.
         unsafe { with_group(group, written, |group| ticket.publish(group)) }
@@ -125,7 +126,7 @@ pub unsafe extern "C" fn opkeep_put(
     group: *const Group,
     written: *mut c_int,
 ) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_put", || {
         let target = handles::get::<TargetFiles>(target.id)?;
         // SAFETY: the rules for pointers.
         let key = unsafe { key::read(key) }?;
@@ -143,7 +144,7 @@ pub unsafe extern "C" fn opkeep_put(
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_abandon(ticket: Ticket, reason: *const c_char) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_abandon", || {
         let ticket = handles::get::<GroupTicket>(ticket.id)?;
         // SAFETY: the rules for pointers.
         let reason = unsafe { pointers::optional_text(reason, "reason") }?;
@@ -158,7 +159,7 @@ pub unsafe extern "C" fn opkeep_abandon(ticket: Ticket, reason: *const c_char) -
 /// Errors: `HANDLE`.
 #[unsafe(no_mangle)]
 pub extern "C" fn opkeep_ticket_release(ticket: Ticket) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_ticket_release", || {
         // Ends it at once, even if another thread uses it at the moment. In a forked child, this is an error that says that
         // the parent's ticket stays.
         if let Ok(ticket) = handles::get::<GroupTicket>(ticket.id) {

@@ -8,7 +8,7 @@ use crate::code::{Code, Severity};
 use crate::error::Error;
 use crate::ffi::pointers::{self, Growing};
 use crate::ffi::types::Report;
-use crate::{guard, handles, report};
+use crate::{guard, handles, last_error, report};
 
 /// A kernel in memory: an object, and the metadata that belongs to it. Set it to zero, then set `size` and the fields that
 /// you need.
@@ -68,18 +68,15 @@ pub unsafe extern "C" fn opkeep_rules(
     target: *const c_char,
     rules: *mut *const c_char,
 ) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_rules", || {
         // SAFETY: the rules for pointers.
         let mut output = unsafe { pointers::output(rules, ptr::null(), "rules") }?;
         // SAFETY: the rules for pointers.
         let architecture = unsafe { pointers::text(architecture, "architecture") }?;
         // SAFETY: the rules for pointers.
-        let target = unsafe { pointers::text(target, "name of the target") }?;
+        let target = unsafe { pointers::text(target, "target") }?;
         let text = report::rules_of(format, architecture, target)?;
-        output.set(RULES.with(|rules| {
-            *rules.borrow_mut() = text;
-            rules.borrow().as_ptr()
-        }));
+        output.set(last_error::keep(&RULES, text));
         Ok(())
     })
 }
@@ -93,24 +90,22 @@ pub unsafe extern "C" fn opkeep_rules(
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_verify(pair: *const Pair, report: *mut Report) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_verify", || {
         // SAFETY: the rules for pointers.
         let mut output = unsafe { pointers::output(report, Report { id: 0 }, "report") }?;
         // SAFETY: the rules for pointers.
         let pair = unsafe { pointers::growing(pair, "pair") }?;
         // SAFETY: the rules for pointers.
-        let rules = unsafe { pointers::optional_text(pair.rules, "rules") }?;
-        let target = match rules {
+        let rules = match unsafe { pointers::optional_text(pair.rules, "pair->rules") }? {
             // The rules name their target.
-            Some(_) => "",
+            Some(rules) => report::decode_rules(rules, "pair->rules")?,
             // SAFETY: the rules for pointers.
-            None => unsafe { pointers::text(pair.target, "name of the target") }?,
+            None => report::rules_of_target(unsafe { pointers::text(pair.target, "pair->target") }?)?,
         };
-        let rules = report::rules(target, rules)?;
         // SAFETY: the rules for pointers.
-        let object = unsafe { pointers::bytes(pair.object, pair.object_size, "object") }?;
+        let object = unsafe { pointers::bytes(pair.object, pair.object_size, "pair->object") }?;
         // SAFETY: the rules for pointers.
-        let metadata = unsafe { pointers::bytes(pair.metadata, pair.metadata_size, "metadata") }?;
+        let metadata = unsafe { pointers::bytes(pair.metadata, pair.metadata_size, "pair->metadata") }?;
         output.set(Report { id: handles::insert(report::Report::of(object, metadata, &rules)) });
         Ok(())
     })
@@ -128,11 +123,11 @@ pub unsafe extern "C" fn opkeep_report_counts(
     findings: *mut usize,
     errors: *mut usize,
 ) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_report_counts", || {
         // SAFETY: the rules for pointers.
-        let findings = unsafe { pointers::optional_output(findings, 0, "number of findings") }?;
+        let findings = unsafe { pointers::optional_output(findings, 0, "findings") }?;
         // SAFETY: the rules for pointers.
-        let errors = unsafe { pointers::optional_output(errors, 0, "number of errors") }?;
+        let errors = unsafe { pointers::optional_output(errors, 0, "errors") }?;
         let report = handles::get::<report::Report>(report.id)?;
         if let Some(mut findings) = findings {
             findings.set(report.findings.len());
@@ -152,7 +147,7 @@ pub unsafe extern "C" fn opkeep_report_counts(
 /// The rules for pointers of [this module](crate::ffi).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn opkeep_report_finding(report: Report, index: usize, finding: *mut Finding) -> Code {
-    guard::code(|| {
+    guard::code("opkeep_report_finding", || {
         let none = Finding { code: c"".as_ptr(), text: c"".as_ptr(), severity: Severity::Note };
         // SAFETY: the rules for pointers.
         let mut output = unsafe { pointers::output(finding, none, "finding") }?;
@@ -172,5 +167,5 @@ pub unsafe extern "C" fn opkeep_report_finding(report: Report, index: usize, fin
 /// Errors: `HANDLE`.
 #[unsafe(no_mangle)]
 pub extern "C" fn opkeep_report_release(report: Report) -> Code {
-    guard::code(|| handles::release::<report::Report>(report.id))
+    guard::code("opkeep_report_release", || handles::release::<report::Report>(report.id))
 }

@@ -8,17 +8,20 @@ static opkeep_target target;
 
 static const uint64_t NO_HANDLES[] = {0, 999999, UINT64_MAX};
 
+/* Longer than names may be. */
+static char long_text[300];
+
 static void open_with_wrong_options(const char *store) {
     const opkeep_options good = {.size = sizeof good, .directory = store, .framework = "test"};
     opkeep_options options = good;
     opkeep_cache opened = {77};
-    FAILS(opkeep_open(NULL, &opened), OPKEEP_CODE_ARGUMENT, "options is a null pointer");
+    FAILS(opkeep_open(NULL, &opened), OPKEEP_CODE_ARGUMENT, "`options` is a null pointer");
     CHECK(opened.id == 0);
-    FAILS(opkeep_open(&good, NULL), OPKEEP_CODE_ARGUMENT, "cache is a null pointer");
+    FAILS(opkeep_open(&good, NULL), OPKEEP_CODE_ARGUMENT, "`cache` is a null pointer");
     const size_t sizes[] = {0, 1, sizeof good - 8, 4097, SIZE_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         options.size = sizes[i];
-        FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "the field `size` of the options is");
+        FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "`options->size` is");
     }
     /* The struct of a later version, which sets no new field, or one. */
     struct {
@@ -32,18 +35,21 @@ static void open_with_wrong_options(const char *store) {
 
     options = good;
     options.mode = 5;
-    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "5 is no mode");
+    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "`options->mode` is 5");
     options = good;
     options.directory = NULL;
-    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "directory of the store is a null pointer");
+    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "`options->directory` is a null pointer");
     options.directory = "";
-    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "directory of the store is empty");
+    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "`options->directory` is empty");
     options = good;
     options.framework = NULL;
-    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "name of the framework is a null pointer");
+    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "`options->framework` is a null pointer");
     options.framework = "\xff";
-    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "not UTF-8");
-    const char *names[] = {"", ".x", "a/b", "a b", ".."};
+    FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "`options->framework` is not UTF-8");
+    FAILS(opkeep_target_open(cache, "\xff", &(opkeep_target){0}), OPKEEP_CODE_ARGUMENT, "`name` is not UTF-8");
+    FAILS(opkeep_target_open(cache, NULL, &(opkeep_target){0}), OPKEEP_CODE_ARGUMENT, "`name` is a null pointer");
+    FAILS(opkeep_target_open(cache, "target-1", NULL), OPKEEP_CODE_ARGUMENT, "`target` is a null pointer");
+    const char *names[] = {"", ".x", "a/b", "a b", "..", "a\n", long_text};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         options.framework = names[i];
         FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_NAME, "framework");
@@ -83,7 +89,7 @@ static void use_modes(const char *store) {
     CHECK(warning.kind == OPKEEP_WARNING_KIND_STORE && strstr(warning.text, "/dev/null/store") != NULL);
     CHECK(warning.dropped == 0);
     FAILS(opkeep_next_warning(opened, &warning), OPKEEP_CODE_NOT_FOUND, "no further warning");
-    FAILS(opkeep_next_warning(opened, NULL), OPKEEP_CODE_ARGUMENT, "null pointer");
+    FAILS(opkeep_next_warning(opened, NULL), OPKEEP_CODE_ARGUMENT, "`warning` is a null pointer");
     CHECK(opkeep_close(opened) == OPKEEP_CODE_OK);
     options.mode = OPKEEP_MODE_REQUIRE;
     FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_STORE, "/dev/null/store");
@@ -99,12 +105,13 @@ static void use_handles_that_are_none(void) {
     opkeep_info info = {.size = sizeof info};
     for (size_t i = 0; i < 3; i++) {
         const uint64_t id = NO_HANDLES[i];
-        const char *text = id == 0 ? "is unset" : "is no handle";
+        const char *text = id == 0 ? "` is unset: its `id` is 0" : "` is no handle: ";
         FAILS(opkeep_target_open((opkeep_cache){id}, "target-1", &(opkeep_target){0}), OPKEEP_CODE_HANDLE, text);
         FAILS(opkeep_next_warning((opkeep_cache){id}, &warning), OPKEEP_CODE_HANDLE, text);
-        CHECK(opkeep_get((opkeep_target){id}, &key, &hit) == OPKEEP_OUTCOME_ERROR && hit.id == 0);
-        CHECK(opkeep_get_or_begin((opkeep_target){id}, &key, NULL, &hit, &ticket) == OPKEEP_OUTCOME_ERROR);
-        CHECK(hit.id == 0 && ticket.id == 0 && opkeep_last_code() == OPKEEP_CODE_HANDLE);
+        NO_REQUEST(opkeep_get((opkeep_target){id}, &key, &hit), OPKEEP_CODE_HANDLE, text);
+        CHECK(hit.id == 0);
+        NO_REQUEST(opkeep_get_or_begin((opkeep_target){id}, &key, NULL, &hit, &ticket), OPKEEP_CODE_HANDLE, text);
+        CHECK(hit.id == 0 && ticket.id == 0);
         FAILS(publish((opkeep_ticket){id}, "data"), OPKEEP_CODE_HANDLE, text);
         FAILS(opkeep_abandon((opkeep_ticket){id}, NULL), OPKEEP_CODE_HANDLE, text);
         FAILS(opkeep_put((opkeep_target){id}, &key, NULL, NULL), OPKEEP_CODE_HANDLE, text);
@@ -125,8 +132,14 @@ static void use_handles_that_are_none(void) {
         CHECK(opkeep_report_release((opkeep_report){id}) == released);
     }
     /* A handle of another kind. */
-    CHECK(opkeep_hit_release((opkeep_hit){cache.id}) == OPKEEP_CODE_HANDLE);
-    FAILS(opkeep_target_open((opkeep_cache){target.id}, "target-1", &(opkeep_target){0}), OPKEEP_CODE_HANDLE, "cache");
+    FAILS(opkeep_hit_release((opkeep_hit){cache.id}), OPKEEP_CODE_HANDLE, "`hit` is a handle of another kind, `cache`");
+    FAILS(opkeep_ticket_release((opkeep_ticket){cache.id}), OPKEEP_CODE_HANDLE, "another kind, `cache`");
+    FAILS(opkeep_report_release((opkeep_report){cache.id}), OPKEEP_CODE_HANDLE, "another kind, `cache`");
+    FAILS(opkeep_cancel_release((opkeep_cancel){cache.id}), OPKEEP_CODE_HANDLE, "another kind, `cache`");
+    FAILS(opkeep_target_close((opkeep_target){cache.id}), OPKEEP_CODE_HANDLE, "another kind, `cache`");
+    FAILS(opkeep_close((opkeep_cache){target.id}), OPKEEP_CODE_HANDLE, "another kind, `target`");
+    FAILS(opkeep_target_open((opkeep_cache){target.id}, "target-1", &(opkeep_target){0}), OPKEEP_CODE_HANDLE,
+          "`cache` is a handle of another kind, `target`");
 }
 
 static void request_wrongly(void) {
@@ -135,35 +148,39 @@ static void request_wrongly(void) {
     opkeep_ticket ticket;
     opkeep_request request = {.size = sizeof request};
 #define REFUSED(key, request, code, text)                                                                              \
-    FAILS(opkeep_get_or_begin(target, key, request, &hit, &ticket) == OPKEEP_OUTCOME_ERROR ? opkeep_last_code()        \
-                                                                                           : OPKEEP_CODE_OK,           \
-          code, text);                                                                                                 \
+    NO_REQUEST(opkeep_get_or_begin(target, key, request, &hit, &ticket), code, text);                                  \
     CHECK(hit.id == 0 && ticket.id == 0)
-    REFUSED(NULL, NULL, OPKEEP_CODE_ARGUMENT, "key is a null pointer");
-    CHECK(opkeep_get_or_begin(target, &key, NULL, NULL, &ticket) == OPKEEP_OUTCOME_ERROR);
-    CHECK(opkeep_get_or_begin(target, &key, NULL, &hit, NULL) == OPKEEP_OUTCOME_ERROR);
-    CHECK(opkeep_get(target, &key, NULL) == OPKEEP_OUTCOME_ERROR && opkeep_last_code() == OPKEEP_CODE_ARGUMENT);
+    REFUSED(NULL, NULL, OPKEEP_CODE_ARGUMENT, "`key` is a null pointer");
+    NO_REQUEST(opkeep_get_or_begin(target, &key, NULL, NULL, &ticket), OPKEEP_CODE_ARGUMENT, "`hit` is a null pointer");
+    NO_REQUEST(opkeep_get_or_begin(target, &key, NULL, &hit, NULL), OPKEEP_CODE_ARGUMENT, "`ticket` is a null pointer");
+    NO_REQUEST(opkeep_get(target, &key, NULL), OPKEEP_CODE_ARGUMENT, "`hit` is a null pointer");
+    NO_REQUEST(opkeep_get(target, NULL, &hit), OPKEEP_CODE_ARGUMENT, "`key` is a null pointer");
+    FAILS(opkeep_cancel_new(NULL), OPKEEP_CODE_ARGUMENT, "`cancel` is a null pointer");
     key.size = 3;
-    REFUSED(&key, NULL, OPKEEP_CODE_ARGUMENT, "the field `size` of the key");
+    REFUSED(&key, NULL, OPKEEP_CODE_ARGUMENT, "`key->size` is 3, expected");
     key = key_of("kernel");
     key.toolchain_count = 1;
-    REFUSED(&key, NULL, OPKEEP_CODE_ARGUMENT, "parts of the toolchain is a null pointer");
+    REFUSED(&key, NULL, OPKEEP_CODE_ARGUMENT, "`key->toolchain` is a null pointer");
     opkeep_part part = {.note = "x"};
     key.toolchain = &part;
-    REFUSED(&key, NULL, OPKEEP_CODE_ARGUMENT, "name of a part is a null pointer");
+    REFUSED(&key, NULL, OPKEEP_CODE_ARGUMENT, "`key->toolchain[0].name` is a null pointer");
     key.toolchain = (const opkeep_part *)((const char *)&part + 1);
-    REFUSED(&key, NULL, OPKEEP_CODE_ARGUMENT, "parts of the toolchain is not valid");
+    REFUSED(&key, NULL, OPKEEP_CODE_ARGUMENT, "`key->toolchain` is not aligned");
     key = key_of("kernel");
     request.flags = 6;
-    REFUSED(&key, &request, OPKEEP_CODE_ARGUMENT, "flags");
+    REFUSED(&key, &request, OPKEEP_CODE_ARGUMENT, "`request->flags` is 0x6");
     request.flags = 0;
     request.cancel.id = 999999;
-    REFUSED(&key, &request, OPKEEP_CODE_HANDLE, "cancel token");
+    REFUSED(&key, &request, OPKEEP_CODE_HANDLE, "`cancel` is no handle");
     request.cancel.id = 0;
     request.rules = "{}";
-    REFUSED(&key, &request, OPKEEP_CODE_RULES, "version");
+    REFUSED(&key, &request, OPKEEP_CODE_RULES, "`request->rules`: the rules are not valid: missing field `version`");
+    request.rules = "{\"version\":1,\"target\":\"target-1\",\"format\":{\"opaque\":{\"starts_with\":[46],\"max_bytes\":\"9\"}},"
+                    "\"metadata\":\"none\"}";
+    REFUSED(&key, &request, OPKEEP_CODE_RULES,
+            "in the field `format.opaque.max_bytes`: invalid type: string \"9\", expected u64");
     request.size = 8;
-    REFUSED(&key, &request, OPKEEP_CODE_ARGUMENT, "the field `size` of the request");
+    REFUSED(&key, &request, OPKEEP_CODE_ARGUMENT, "`request->size` is 8, expected");
 }
 
 static const char RULES[] =
@@ -181,18 +198,18 @@ static void refuse_groups(void) {
     }
     const opkeep_group good = {.size = sizeof good, .files = files, .file_count = 2};
     opkeep_group group = good;
-    FAILS(opkeep_publish(ticket, NULL, NULL), OPKEEP_CODE_ARGUMENT, "group is a null pointer");
+    FAILS(opkeep_publish(ticket, NULL, NULL), OPKEEP_CODE_ARGUMENT, "`group` is a null pointer");
     group.size = 4;
-    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_ARGUMENT, "the field `size` of the group");
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_ARGUMENT, "`group->size` is 4, expected");
     group = good;
     group.flags = 8;
-    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_ARGUMENT, "flags");
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_ARGUMENT, "`group->flags` is 0x8");
     group = good;
     group.file_count = 0;
     FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_GROUP, "at least one file");
     group.files = NULL;
     group.file_count = 1;
-    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_ARGUMENT, "files is a null pointer");
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_ARGUMENT, "`group->files` is a null pointer");
     group = good;
     group.file_count = 61;
     FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_GROUP, "61");
@@ -200,17 +217,17 @@ static void refuse_groups(void) {
     FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_GROUP, "at most");
     group = good;
     group.files = (const opkeep_file *)((const char *)files + 1);
-    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_ARGUMENT, "files is not valid");
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_ARGUMENT, "`group->files` is not aligned");
     group.files = files;
-    const char *wrong[] = {"", ".", "..", "a/b", "/a", "a b", "a\n"};
+    const char *wrong[] = {"", ".", "..", "a/b", "/a", "a b", "a\n", long_text};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         files[1].name = wrong[i];
         FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_NAME, "cannot be the name of a file");
     }
     files[1].name = NULL;
-    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_ARGUMENT, "name of a file is a null pointer");
+    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_ARGUMENT, "`group->files[1].name` is a null pointer");
     files[1].name = "\xc3";
-    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_ARGUMENT, "not UTF-8");
+    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_ARGUMENT, "`group->files[1].name` is not UTF-8");
     files[1].name = names[0];
     FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_GROUP, "two files");
     files[1].name = names[1];
@@ -219,15 +236,22 @@ static void refuse_groups(void) {
     files[1].data = NULL;
     FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_GROUP, "is empty");
     files[1].size = 4;
-    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_ARGUMENT, "data of a file is a null pointer");
+    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_ARGUMENT, "`group->files[1].data` is a null pointer");
     files[1].size = SIZE_MAX;
     files[1].data = "data";
-    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_ARGUMENT, "data of a file is not valid");
+    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_ARGUMENT, "`group->files[1].data` is not aligned, or");
     char *gib = calloc(1, (size_t)1 << 30);
     CHECK(gib != NULL);
     files[1].data = gib;
     files[1].size = (size_t)1 << 30;
     FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_GROUP, "more than an entry may have");
+    /* The largest group has 1023 MiB: it is refused for another reason. The first file has 4 bytes. */
+    files[1].size = ((size_t)1023 << 20) - 3;
+    FAILS(opkeep_publish(ticket, &good, NULL), OPKEEP_CODE_GROUP, "more than an entry may have");
+    files[1].size -= 1;
+    group = good;
+    group.object = "other";
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_GROUP, "`other`");
     free(gib);
     files[1] = files[2];
     group = good;
@@ -235,12 +259,17 @@ static void refuse_groups(void) {
     FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_GROUP, "`other`");
     group.object = NULL;
     group.rules = "no rules";
-    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_RULES, "expected");
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_RULES, "`group->rules`: the rules are not valid: expected");
     group.rules = RULES;
     FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_GROUP, "object");
     group.object = "f0";
     FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_KERNEL, "OPV");
-    FAILS(opkeep_abandon(ticket, "\xff"), OPKEEP_CODE_ARGUMENT, "not UTF-8");
+    FAILS(opkeep_abandon(ticket, "\xff"), OPKEEP_CODE_ARGUMENT, "`reason` is not UTF-8");
+    opkeep_key key = key_of("kernel");
+    FAILS(opkeep_put(target, NULL, &good, NULL), OPKEEP_CODE_ARGUMENT, "`key` is a null pointer");
+    FAILS(opkeep_put(target, &key, NULL, NULL), OPKEEP_CODE_ARGUMENT, "`group` is a null pointer");
+    int unaligned[2];
+    FAILS(opkeep_publish(ticket, &good, (int *)((char *)unaligned + 1)), OPKEEP_CODE_ARGUMENT, "`written` is not aligned");
 
     /* After all that, the ticket is held as before. */
     group = good;
@@ -255,7 +284,14 @@ static void refuse_groups(void) {
     CHECK(opkeep_ticket_release(ticket) == OPKEEP_CODE_OK);
     FAILS(opkeep_ticket_release(ticket), OPKEEP_CODE_HANDLE, "released before");
     FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_HANDLE, "released before");
-
+    /* Publish after abandon; the ticket of an abandoned request can be taken again. */
+    CHECK(request(target, "abandoned", 0, &ticket) == OPKEEP_OUTCOME_BEGIN);
+    CHECK(opkeep_abandon(ticket, NULL) == OPKEEP_CODE_OK && opkeep_abandon(ticket, "again") == OPKEEP_CODE_OK);
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_TICKET_ENDED, "has ended");
+    opkeep_ticket other;
+    CHECK(request(target, "abandoned", 0, &other) == OPKEEP_OUTCOME_BEGIN);
+    CHECK(opkeep_ticket_release(ticket) == OPKEEP_CODE_OK && publish(other, "data") == OPKEEP_CODE_OK);
+    CHECK(opkeep_ticket_release(other) == OPKEEP_CODE_OK);
 }
 
 static void use_a_hit(void) {
@@ -270,9 +306,10 @@ static void use_a_hit(void) {
     FAILS(opkeep_hit_file(hit, 2, &file), OPKEEP_CODE_NOT_FOUND, "no file 2");
     CHECK(file.name == NULL && file.data == NULL && file.size == 0);
     FAILS(opkeep_hit_find(hit, "f9", &file), OPKEEP_CODE_NOT_FOUND, "`f9`");
-    FAILS(opkeep_hit_find(hit, NULL, &file), OPKEEP_CODE_ARGUMENT, "null pointer");
-    FAILS(opkeep_hit_file(hit, 0, NULL), OPKEEP_CODE_ARGUMENT, "null pointer");
-    FAILS(opkeep_hit_info(hit, NULL), OPKEEP_CODE_ARGUMENT, "null pointer");
+    FAILS(opkeep_hit_find(hit, NULL, &file), OPKEEP_CODE_ARGUMENT, "`name` is a null pointer");
+    FAILS(opkeep_hit_find(hit, "f0", NULL), OPKEEP_CODE_ARGUMENT, "`found` is a null pointer");
+    FAILS(opkeep_hit_file(hit, 0, NULL), OPKEEP_CODE_ARGUMENT, "`found` is a null pointer");
+    FAILS(opkeep_hit_info(hit, NULL), OPKEEP_CODE_ARGUMENT, "`info` is a null pointer");
     CHECK(opkeep_hit_info(hit, &info) == OPKEEP_CODE_OK && info.size == sizeof info);
     CHECK(strcmp(info.framework, "test") == 0 && strcmp(info.framework_version, "2.1") == 0);
     CHECK(strcmp(info.target, "target-1") == 0 && strcmp(info.kernel, "add") == 0);
@@ -289,7 +326,7 @@ static void use_a_hit(void) {
         CHECK(later.later[index] == 0);
     }
     info.size = 9;
-    FAILS(opkeep_hit_info(hit, &info), OPKEEP_CODE_ARGUMENT, "the field `size` of the information");
+    FAILS(opkeep_hit_info(hit, &info), OPKEEP_CODE_ARGUMENT, "`info->size` is 9, expected");
     /* A hit outlives its target and its cache. */
     opkeep_target other = open_target(cache);
     CHECK(opkeep_target_close(other) == OPKEEP_CODE_OK);
@@ -311,8 +348,9 @@ static void verify_wrongly(void) {
     CHECK(finding.severity == OPKEEP_SEVERITY_ERROR && strncmp(finding.code, "OPV", 3) == 0);
     CHECK(strncmp(finding.text, finding.code, strlen(finding.code)) == 0);
     FAILS(opkeep_report_finding(report, findings, &finding), OPKEEP_CODE_NOT_FOUND, "no finding");
+    FAILS(opkeep_report_finding(report, 0, NULL), OPKEEP_CODE_ARGUMENT, "`finding` is a null pointer");
     CHECK(opkeep_report_release(report) == OPKEEP_CODE_OK);
-    FAILS(opkeep_report_release(report), OPKEEP_CODE_HANDLE, "report");
+    FAILS(opkeep_report_release(report), OPKEEP_CODE_HANDLE, "`report` was released before");
 
     pair.rules = RULES;
     pair.target = NULL;
@@ -326,22 +364,22 @@ static void verify_wrongly(void) {
     pair.target = "unknown";
     FAILS(opkeep_verify(&pair, &report), OPKEEP_CODE_RULES, "`unknown`");
     pair.target = NULL;
-    FAILS(opkeep_verify(&pair, &report), OPKEEP_CODE_ARGUMENT, "name of the target is a null pointer");
+    FAILS(opkeep_verify(&pair, &report), OPKEEP_CODE_ARGUMENT, "`pair->target` is a null pointer");
     pair = text;
     pair.object = NULL;
-    FAILS(opkeep_verify(&pair, &report), OPKEEP_CODE_ARGUMENT, "object is a null pointer");
-    FAILS(opkeep_verify(NULL, &report), OPKEEP_CODE_ARGUMENT, "pair is a null pointer");
-    FAILS(opkeep_verify(&text, NULL), OPKEEP_CODE_ARGUMENT, "report is a null pointer");
+    FAILS(opkeep_verify(&pair, &report), OPKEEP_CODE_ARGUMENT, "`pair->object` is a null pointer");
+    FAILS(opkeep_verify(NULL, &report), OPKEEP_CODE_ARGUMENT, "`pair` is a null pointer");
+    FAILS(opkeep_verify(&text, NULL), OPKEEP_CODE_ARGUMENT, "`report` is a null pointer");
     CHECK(report.id == 0);
 }
 
 static void use_rules(void) {
     const char *rules = "unset";
-    FAILS(opkeep_rules(3, "sm_90", "target-1", &rules), OPKEEP_CODE_ARGUMENT, "3 is no format");
+    FAILS(opkeep_rules(3, "sm_90", "target-1", &rules), OPKEEP_CODE_ARGUMENT, "`format` is 3");
     CHECK(rules == NULL);
-    FAILS(opkeep_rules(OPKEEP_FORMAT_CUBIN, NULL, "target-1", &rules), OPKEEP_CODE_ARGUMENT, "architecture");
-    FAILS(opkeep_rules(OPKEEP_FORMAT_CUBIN, "sm_90", NULL, &rules), OPKEEP_CODE_ARGUMENT, "target");
-    FAILS(opkeep_rules(OPKEEP_FORMAT_CUBIN, "sm_90", "target-1", NULL), OPKEEP_CODE_ARGUMENT, "null pointer");
+    FAILS(opkeep_rules(OPKEEP_FORMAT_CUBIN, NULL, "target-1", &rules), OPKEEP_CODE_ARGUMENT, "`architecture` is a null pointer");
+    FAILS(opkeep_rules(OPKEEP_FORMAT_CUBIN, "sm_90", NULL, &rules), OPKEEP_CODE_ARGUMENT, "`target` is a null pointer");
+    FAILS(opkeep_rules(OPKEEP_FORMAT_CUBIN, "sm_90", "target-1", NULL), OPKEEP_CODE_ARGUMENT, "`rules` is a null pointer");
     FAILS(opkeep_rules(OPKEEP_FORMAT_CANN, "unknown", "target-1", &rules), OPKEEP_CODE_RULES, "`unknown`");
     CHECK(opkeep_rules(OPKEEP_FORMAT_CANN, "Ascend910B1", "target-1", &rules) == OPKEEP_CODE_OK);
     CHECK(opkeep_rules(OPKEEP_FORMAT_HSACO, "gfx942", "target-1", &rules) == OPKEEP_CODE_OK);
@@ -366,10 +404,10 @@ static void use_rules(void) {
 
 static void digest_wrongly(void) {
     uint8_t digest[OPKEEP_DIGEST_SIZE];
-    FAILS(opkeep_digest(NULL, 1, digest), OPKEEP_CODE_ARGUMENT, "data is a null pointer");
-    FAILS(opkeep_digest("x", 1, NULL), OPKEEP_CODE_ARGUMENT, "digest is a null pointer");
+    FAILS(opkeep_digest(NULL, 1, digest), OPKEEP_CODE_ARGUMENT, "`data` is a null pointer");
+    FAILS(opkeep_digest("x", 1, NULL), OPKEEP_CODE_ARGUMENT, "`digest` is a null pointer");
     FAILS(opkeep_digest_file("/does/not/exist", digest), OPKEEP_CODE_IO, "/does/not/exist");
-    FAILS(opkeep_digest_file(NULL, digest), OPKEEP_CODE_ARGUMENT, "path is a null pointer");
+    FAILS(opkeep_digest_file(NULL, digest), OPKEEP_CODE_ARGUMENT, "`path` is a null pointer");
     CHECK(opkeep_digest(NULL, 0, digest) == OPKEEP_CODE_OK && digest[0] == 0xe3 && digest[31] == 0x55);
     uint8_t of_file[OPKEEP_DIGEST_SIZE];
     CHECK(opkeep_digest_file("/dev/null", of_file) == OPKEEP_CODE_OK || opkeep_last_code() == OPKEEP_CODE_IO);
@@ -420,6 +458,7 @@ static void fail_with_waiters(void) {
 int main(int argc, char **argv) {
     CHECK(argc == 2);
     CHECK(opkeep_abi() == OPKEEP_ABI && strlen(opkeep_version()) >= 5);
+    memset(long_text, 'a', sizeof long_text - 1);
     cache = open_cache(argv[1]);
     target = open_target(cache);
     open_with_wrong_options(argv[1]);

@@ -20,12 +20,35 @@
         }                                                                                                              \
     } while (0)
 
+/* Whether the last message is one for `call`: if the call was wrong, it begins with the name of the function. */
+static inline int names_function(const char *call) {
+    const opkeep_code code = opkeep_last_code();
+    const size_t length = strcspn(call, "(");
+    const char *message = opkeep_last_message();
+    const int is_wrong_call = code == OPKEEP_CODE_ARGUMENT || code == OPKEEP_CODE_HANDLE;
+    /* Functions of the tests call others. */
+    if (!is_wrong_call || strncmp(call, "opkeep_", 7) != 0) {
+        return 1;
+    }
+    return strncmp(message, call, length) == 0 && strncmp(message + length, ": `", 3) == 0;
+}
+
 /* The call has the code, and so has the last error, whose message contains `text`. */
 #define FAILS(call, expected, text)                                                                                    \
     do {                                                                                                               \
         CHECK((call) == (expected));                                                                                   \
         CHECK(opkeep_last_code() == (expected));                                                                       \
         CHECK(strstr(opkeep_last_message(), (text)) != NULL);                                                          \
+        CHECK(names_function(#call));                                                                                  \
+    } while (0)
+
+/* The request is an error with the code, and gives no handle. */
+#define NO_REQUEST(call, expected, text)                                                                               \
+    do {                                                                                                               \
+        CHECK((call) == OPKEEP_OUTCOME_ERROR);                                                                         \
+        CHECK(opkeep_last_code() == (expected));                                                                       \
+        CHECK(strstr(opkeep_last_message(), (text)) != NULL);                                                          \
+        CHECK(names_function(#call));                                                                                  \
     } while (0)
 
 static inline opkeep_cache open_cache(const char *directory) {

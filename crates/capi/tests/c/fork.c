@@ -27,9 +27,13 @@ static void in_child(void (*body)(opkeep_ticket), opkeep_ticket ticket) {
 static void only_exit(opkeep_ticket ticket) { (void)ticket; }
 
 static void end_the_ticket_of_the_parent(opkeep_ticket ticket) {
+    opkeep_key key = key_of("counted");
+    opkeep_hit hit;
     FAILS(publish(ticket, "of the child"), OPKEEP_CODE_FORKED, "process");
     FAILS(opkeep_abandon(ticket, "failed"), OPKEEP_CODE_FORKED, "process");
     CHECK(opkeep_ticket_release(ticket) == OPKEEP_CODE_OK);
+    /* A hit of the child, whose count it writes with the last release; it writes none of the parent's. */
+    CHECK(opkeep_get(target, &key, &hit) == OPKEEP_OUTCOME_HIT && opkeep_hit_release(hit) == OPKEEP_CODE_OK);
     CHECK(opkeep_target_close(target) == OPKEEP_CODE_OK && opkeep_close(cache) == OPKEEP_CODE_OK);
 }
 
@@ -51,6 +55,12 @@ static void see_the_hit_and_publish(opkeep_ticket ticket) {
 /* What children do, the parent's ticket stays; and they use what they inherit. */
 static void child(void) {
     opkeep_ticket ticket, other;
+    CHECK(request(target, "counted", 0, &ticket) == OPKEEP_OUTCOME_BEGIN);
+    CHECK(publish(ticket, "data") == OPKEEP_CODE_OK && opkeep_ticket_release(ticket) == OPKEEP_CODE_OK);
+    /* Together with one hit of a child and the last one, six, which the test of this program finds in the store. */
+    for (int i = 0; i < 4; i++) {
+        CHECK(request(target, "counted", 0, &ticket) == OPKEEP_OUTCOME_HIT);
+    }
     CHECK(request(target, "kernel", 0, &ticket) == OPKEEP_OUTCOME_BEGIN);
     in_child(only_exit, ticket);
     in_child(see_that_the_ticket_is_held, ticket);
@@ -60,6 +70,7 @@ static void child(void) {
     CHECK(opkeep_ticket_release(ticket) == OPKEEP_CODE_OK);
     in_child(see_the_hit_and_publish, ticket);
     CHECK(request(target, "kernel of the child", 0, &other) == OPKEEP_OUTCOME_HIT);
+    CHECK(opkeep_target_close(target) == OPKEEP_CODE_OK && opkeep_close(cache) == OPKEEP_CODE_OK);
 }
 
 /* A process with a ticket is killed, and its forked worker lives on: a waiter gets the ticket. */

@@ -89,6 +89,35 @@ void throw_in_a_build(const opkeep::target &target) {
     CHECK(target.get_or_begin(key_of("empty")).outcome == OPKEEP_OUTCOME_BEGIN);
 }
 
+// A build that needs other files, or its own ones: a thread that holds a ticket waits for no other.
+void build_in_a_build(const opkeep::target &target) {
+    const auto inner = [&](const std::string &key) {
+        return target.get_or_build(key_of(key), [&] { return one_file("inner " + key); });
+    };
+    const opkeep::files outer = target.get_or_build(key_of("outer"), [&] {
+        CHECK(inner("other").at("file") == "inner other" && inner("other").is_hit());
+        // The files of the outer build are not there yet.
+        const opkeep::files own = inner("outer");
+        CHECK(!own.is_hit() && own.at("file") == "inner outer");
+        return one_file("outer");
+    });
+    CHECK(!outer.is_hit() && outer.at("file") == "outer");
+    CHECK(inner("other").is_hit() && inner("outer").is_hit());
+    // An exception that leaves both builds ends both tickets.
+    try {
+        target.get_or_build(key_of("outer 2"), [&]() -> opkeep::new_files {
+            target.get_or_build(key_of("inner 2"), []() -> opkeep::new_files { throw 7; });
+            CHECK(!"no exception");
+            return {};
+        });
+        CHECK(!"no exception");
+    } catch (int number) {
+        CHECK(number == 7);
+    }
+    CHECK(target.get_or_begin(key_of("outer 2")).outcome == OPKEEP_OUTCOME_BEGIN);
+    CHECK(target.get_or_begin(key_of("inner 2")).outcome == OPKEEP_OUTCOME_BEGIN);
+}
+
 void own_handles(const opkeep::target &target) {
     opkeep::claim claim = target.get_or_begin(key_of("moved"));
     CHECK(claim.ticket && !claim.hit);
@@ -173,6 +202,7 @@ int main(int argc, char **argv) {
     const opkeep::target target = cache.target("target-1");
     build_once(target);
     throw_in_a_build(target);
+    build_in_a_build(target);
     own_handles(target);
     end_waits(target);
     judge_kernels(target);

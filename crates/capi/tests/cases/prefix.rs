@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::common;
 
 /// The libraries that a program needs besides a static libopkeep, as `rustc --print native-static-libs` lists them.
-const LIBS_PRIVATE: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
+pub(crate) const LIBS_PRIVATE: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
 
 static PREFIX: OnceLock<PathBuf> = OnceLock::new();
 

@@ -1,8 +1,10 @@
 //! The test programs in `tests/c`.
 
+use std::process::Command;
+
 use libtest_mimic::{Failed, Trial};
 
-use crate::prefix::prefix;
+use crate::prefix::{LIBS_PRIVATE, prefix};
 use crate::toolchain::{Language, Sanitizer, Toolchain, output, toolchains};
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -10,20 +12,34 @@ pub(crate) fn trials() -> Vec<Trial> {
     for toolchain in toolchains(Language::C) {
         match toolchain.sanitizer {
             Sanitizer::None => {
-                trials.push(toolchain.trial("forked children", |it| run(it, "fork.c", &["child"])));
+                trials.push(toolchain.trial("forked children", forked_children));
                 trials.push(toolchain.trial("a killed parent", |it| run(it, "fork.c", &["killed"])));
                 trials.push(toolchain.trial("forks beside threads", |it| run(it, "fork.c", &["threads"])));
+                trials.push(toolchain.trial("exit while threads wait", exit_while_threads_wait));
+                trials.push(toolchain.trial("an unloaded library", unloaded_library));
                 trials.push(toolchain.trial("a static library", static_library));
+                trials.push(toolchain.trial("headers under all standards", headers));
             }
-            Sanitizer::Address => trials.push(toolchain.trial("bad input", |it| run(it, "bad_input.c", &[]))),
+            Sanitizer::Address => {
+                trials.push(toolchain.trial("bad input", |it| run(it, "bad_input.c", &[])));
+                trials.push(toolchain.trial("use while threads end", |it| run(it, "exit.c", &["late"])));
+                trials.push(
+                    toolchain.trial("a leak of a program", leak).with_ignored_flag(!toolchain.finds_leaks()),
+                );
+            }
             Sanitizer::Thread => {
                 trials.push(toolchain.trial("all functions on all threads", |it| run(it, "threads.c", &[])));
                 trials.push(toolchain.trial("a race in a program", race));
             }
         }
     }
-    let cpp = toolchains(Language::Cpp).filter(|toolchain| toolchain.sanitizer == Sanitizer::Address);
-    trials.extend(cpp.map(|toolchain| toolchain.trial("wrapper", |it| run(it, "wrapper.cpp", &[]))));
+    for toolchain in toolchains(Language::Cpp) {
+        match toolchain.sanitizer {
+            Sanitizer::None => trials.push(toolchain.trial("headers under all standards", headers)),
+            Sanitizer::Address => trials.push(toolchain.trial("wrapper", |it| run(it, "wrapper.cpp", &[]))),
+            Sanitizer::Thread => {}
+        }
+    }
     trials
 }
 
@@ -42,12 +58,64 @@ fn race(toolchain: Toolchain) -> Result<(), Failed> {
     Ok(())
 }
 
+/// What a child releases ends nothing of its parent, and its counts are its own.
+fn forked_children(toolchain: Toolchain) -> Result<(), Failed> {
+    let program = toolchain.compile("tests/c/fork.c")?;
+    output(program.command().arg("child").arg(program.path("store")))?;
+    let counts = std::fs::read_to_string(program.path("store/v1/target-1/stats"))?;
+    let count = |name| counts.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    assert_eq!((count("hits "), count("compiles ")), (Some(6), Some(2)), "{counts}");
+    Ok(())
+}
+
+/// Each run ends at another moment of the waits.
+fn exit_while_threads_wait(toolchain: Toolchain) -> Result<(), Failed> {
+    let program = toolchain.compile("tests/c/exit.c")?;
+    for run in 0..10 {
+        output(program.command().arg("waiting").arg(program.path(&format!("store-{run}"))))?;
+    }
+    Ok(())
+}
+
+fn unloaded_library(toolchain: Toolchain) -> Result<(), Failed> {
+    let program = toolchain.compile_with("tests/c/unload.c", &["-ldl"])?;
+    output(program.command().arg(prefix().join("lib/libopkeep.so")).arg(program.path("store")))?;
+    Ok(())
+}
+
+/// The leaks that the sanitizer would find are not hidden.
+fn leak(toolchain: Toolchain) -> Result<(), Failed> {
+    let program = toolchain.compile("tests/c/leak.c")?;
+    let run = program.command().output()?;
+    let report = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(!run.status.success() && report.contains("detected memory leaks"), "{report}");
+    Ok(())
+}
+
+/// The headers, as strict projects compile them.
+fn headers(toolchain: Toolchain) -> Result<(), Failed> {
+    let (header, standards): (_, &[_]) = match toolchain.language() {
+        Language::C => ("opkeep.h", &["c99", "c17", "c2x"]),
+        Language::Cpp => ("opkeep.hpp", &["c++17", "c++20", "c++2b"]),
+    };
+    let language = if toolchain.language() == Language::C { "c" } else { "c++" };
+    for standard in standards {
+        let mut compile = Command::new(toolchain.compiler);
+        compile.args(["-fsyntax-only", "-Wold-style-cast", "-Wcast-qual", "-Wsign-conversion", "-Wundef"]);
+        compile.args(toolchain.warnings()).arg(format!("-std={standard}"));
+        // The header itself would be a program that opens with `#pragma once`.
+        compile.args(["-include", header, "-x", language, "/dev/null", "-I"]).arg(prefix().join("include"));
+        output(&mut compile)?;
+    }
+    Ok(())
+}
+
 fn static_library(toolchain: Toolchain) -> Result<(), Failed> {
     let archive = prefix().join("lib/libopkeep.a").display().to_string();
-    let program =
-        toolchain.compile_with("tests/c/fork.c", &[&archive, "-lm", "-ldl", "-lrt", "-lutil", "-lgcc_s"])?;
+    let link: Vec<&str> = std::iter::once(archive.as_str()).chain(LIBS_PRIVATE.split(' ')).collect();
+    let program = toolchain.compile_with("tests/c/fork.c", &link)?;
     output(program.command().arg("child").arg(program.path("store")))?;
-    let needed = output(std::process::Command::new("readelf").arg("--dynamic").arg(program.file()))?;
+    let needed = output(Command::new("readelf").arg("--dynamic").arg(program.file()))?;
     assert!(!needed.contains("libopkeep"), "{needed}");
     Ok(())
 }

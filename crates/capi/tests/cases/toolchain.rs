@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use libtest_mimic::{Failed, Trial};
 use tempfile::TempDir;
@@ -95,8 +96,27 @@ impl Toolchain {
         succeeds(&mut compile) && succeeds(&mut Command::new(program))
     }
 
-    fn language(self) -> Language {
+    pub(crate) fn language(self) -> Language {
         if self.compiler.ends_with("++") { Language::Cpp } else { Language::C }
+    }
+
+    /// The warnings that the programs and the headers have none of.
+    pub(crate) fn warnings(self) -> &'static [&'static str] {
+        &["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wno-string-conversion", "-Wshadow", "-Werror"]
+    }
+
+    /// Whether the sanitizer of leaks works: it needs ptrace, which some containers forbid.
+    pub(crate) fn finds_leaks(self) -> bool {
+        static FINDS: OnceLock<bool> = OnceLock::new();
+        self.sanitizer == Sanitizer::Address
+            && *FINDS.get_or_init(|| {
+                let program = self.compile("tests/c/empty.c");
+                program.is_ok_and(|program| {
+                    let mut command = Command::new(program.file());
+                    let run = command.env("ASAN_OPTIONS", "detect_leaks=1").output();
+                    run.is_ok_and(|run| run.status.success())
+                })
+            })
     }
 
     /// Compiles a program of this crate, and links it with the shared library.
@@ -115,11 +135,11 @@ impl Toolchain {
             Language::Cpp => "-std=c++17",
         };
         let mut compile = Command::new(self.compiler);
-        compile.args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
+        compile.args([standard, "-pthread"]).args(self.warnings());
         compile.args(self.sanitizer.flags()).arg("-I").arg(prefix().join("include"));
         compile.arg(source(path)).arg("-o").arg(&program).args(link);
         output(&mut compile)?;
-        Ok(Program { dir, program })
+        Ok(Program { dir, program, toolchain: self })
     }
 }
 
@@ -127,6 +147,7 @@ impl Toolchain {
 pub(crate) struct Program {
     dir: TempDir,
     program: PathBuf,
+    toolchain: Toolchain,
 }
 
 impl Program {
@@ -135,8 +156,9 @@ impl Program {
         let mut command = Command::new(&self.program);
         let suppressions = source("tests/c/tsan.supp");
         command.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
-        // The sanitizer of leaks needs ptrace, which containers forbid.
-        command.env("ASAN_OPTIONS", "detect_leaks=0");
+        let suppressions = source("tests/c/lsan.supp");
+        command.env("LSAN_OPTIONS", format!("suppressions={}:print_suppressions=0", suppressions.display()));
+        command.env("ASAN_OPTIONS", format!("detect_leaks={}", u8::from(self.toolchain.finds_leaks())));
         command
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use cbindgen::{Builder, Config};
 
 /// Set in the environment, it has the header written.
-const UPDATE: &str = "OPKEEP_UPDATE_HEADER";
+pub(crate) const UPDATE: &str = "OPKEEP_UPDATE_HEADER";
 
 fn generated(root: &Path) -> String {
     let config = Config::from_file(root.join("cbindgen.toml")).unwrap();
