@@ -73,7 +73,7 @@ mod ticket;
 pub use cache::FileCache;
 pub use claim::{GroupClaim, UnsharedReason};
 pub use config::FileCacheConfig;
-pub use directory::{DirectoryError, DirectoryFile, FileContent, GroupDir};
+pub use directory::{DirectoryError, FileContent, GroupDir};
 pub use error::EmbedError;
 pub use group::FileGroup;
 pub use key::FileKey;

@@ -12,14 +12,17 @@ import sys
 import threading
 import time
 import unittest
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from unittest import mock
 
 from triton_helper import TritonTest, Worker
 
+SECOND = 1.0
+"""The seconds after which the others are free, as documented. They are free after a fifth of a second; the machine may be busy."""
 SOON = 5.0
-"""The seconds after which the others have compiled. They are free after a fifth of a second; the machine may be busy."""
+"""The seconds after which they have compiled, where this process measures it. The machine may be busy."""
 
 
 class WaitTest(TritonTest):
@@ -43,26 +46,41 @@ class WaitTest(TritonTest):
             thread.join()
         self.assert_compiled(1)
 
+    def assert_free_within_a_second(self, delay_with: Callable[[int], float]) -> None:
+        """Check a delay by the clocks of the processes themselves. It counts in one of three kernels: the machine may be busy."""
+        delays = []
+        for block in (3, 5, 7):
+            delays.append(delay_with(block))
+            if delays[-1] < SECOND:
+                return
+        self.fail(f"the delays were {delays}")
+
     def test_a_failed_compile_frees_the_others_though_its_exception_is_kept(self) -> None:
+        one, other = self.workers(2)
         for keep in (True, False):
-            one, other = self.workers(2)
-            self.assertEqual(one.run(f"fail(3, keep={keep})"), "CompilationError")
-            begin = time.monotonic()
-            self.assertEqual(other.run("fail(3, keep=False)"), "CompilationError")
-            self.assertLess(time.monotonic() - begin, SOON)
+
+            def delay_with(block: int, keep: bool = keep) -> float:
+                self.assertEqual(one.run(f"fail({block}, keep={keep})"), "CompilationError")
+                self.assertEqual(other.run(f"fail({block}, keep=False)"), "CompilationError")
+                return other.run("kernels.compiles.began - times['asked']")
+
+            self.assert_free_within_a_second(delay_with)
 
     def test_a_compile_that_fails_late_frees_a_waiter(self) -> None:
         one, other = self.workers(2)
         one.run("kernels.compiles.during = lambda: (print('begun', flush=True), sys.stdin.readline())")
-        one.begin("fail(3)")
-        self.assertEqual(one._answer(), "begun")
-        other.begin("fail(3, keep=False)")
-        time.sleep(0.5)
-        one.begin("go on")
-        begin = time.monotonic()
-        self.assertEqual(one.result(), "CompilationError")
-        self.assertEqual(other.result(), "CompilationError")
-        self.assertLess(time.monotonic() - begin, SOON)
+
+        def delay_with(block: int) -> float:
+            one.begin(f"fail({block})")
+            self.assertEqual(one._answer(), "begun")
+            other.begin(f"fail({block}, keep=False)")
+            time.sleep(0.5)
+            one.begin("go on")
+            self.assertEqual(one.result(), "CompilationError")
+            self.assertEqual(other.result(), "CompilationError")
+            return other.run("kernels.compiles.began") - one.run("times['failed']")
+
+        self.assert_free_within_a_second(delay_with)
 
     def test_two_ranks_that_keep_each_others_failures_do_not_wait_for_each_other(self) -> None:
         one, other = self.workers(2)
@@ -152,8 +170,10 @@ class WaitTest(TritonTest):
         self.assert_compiled(2)
 
     def test_an_exception_of_a_signal_handler_ends_a_wait(self) -> None:
-        def handle(*_: object) -> None:
-            raise TimeoutError("the program's")
+        def handle(_: int, frame: FrameType) -> None:
+            if frame.f_code.co_name == "_get_or_begin":
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                raise TimeoutError("the program's")
 
         begun, ends = threading.Event(), threading.Event()
         self.kernels.compiles.during = lambda: (begun.set(), ends.wait(30))
@@ -161,7 +181,7 @@ class WaitTest(TritonTest):
         holder.start()
         begun.wait()
         self.addCleanup(signal.signal, signal.SIGALRM, signal.signal(signal.SIGALRM, handle))
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
         with self.assertRaisesRegex(TimeoutError, "the program's"):
             self.kernels.compile()
         ends.set()
@@ -332,12 +352,12 @@ class DirectoryTest(TritonTest):
         self.assert_compiled(2)
 
     def test_a_fault_of_the_manager_does_not_reach_triton(self) -> None:
-        from opkeep.triton import CacheManager, _bundle, _log
+        from opkeep.triton import CacheManager, _log
 
-        faults = {"get_group": (_bundle, "restored_group"), "get_file": (CacheManager, "_get_or_begin")}
-        for function, (module, name) in faults.items():
+        faults = {"get_group": "_take_over", "get_file": "_get_or_begin"}
+        for function, name in faults.items():
             _log._warned.clear()
-            fault = mock.patch.object(module, name, side_effect=AttributeError("a fault"))
+            fault = mock.patch.object(CacheManager, name, side_effect=AttributeError("a fault"))
             with self.subTest(function), fault, self.assertLogs("opkeep", "WARNING"):
                 self.assertIsNone(getattr(CacheManager("KEY"), function)("add.so"))
 
@@ -361,7 +381,7 @@ class DirectoryTest(TritonTest):
 
     def test_a_kernel_that_is_not_valid_is_not_kept(self) -> None:
         kernel = self.kernels.compile()
-        files = {name: content for name, content in self.files(kernel).items() if not name.startswith("__grp__")}
+        files = self.group(kernel)
         from opkeep.triton import CacheManager
 
         key = self.directory(kernel).name
@@ -400,11 +420,12 @@ class InductorTest(TritonTest):
         self.addCleanup(patch.stop)
         self.kernels.compiles.count = 0
 
-    def restore(self, **changed: bytes) -> None:
+    def restore(self, **changed: bytes | None) -> None:
         temporary = self.kernels_dir / "tmp.bundle"
         temporary.mkdir(parents=True)
         for name, content in {**self.saved, **{name.replace("__", ".", 1): changed[name] for name in changed}}.items():
-            (temporary / name).write_bytes(content)
+            if content is not None:
+                (temporary / name).write_bytes(content)
         temporary.rename(self.directory(self.kernel))
 
     def test_a_restored_group_is_taken_over(self) -> None:
@@ -418,40 +439,45 @@ class InductorTest(TritonTest):
         entry = max((self.store / "v1" / "cuda-sm_90" / "entries").rglob("*"), key=lambda path: path.stat().st_size)
         self.assertIn(b"(restored by Inductor)", entry.read_bytes())
 
-    def test_a_group_that_is_not_valid_is_compiled_again(self) -> None:
-        other = json.loads(self.saved["add.json"])
-        other["hash"] = "0" * 64
+    def test_a_group_that_is_not_that_of_its_record_is_compiled_again(self) -> None:
+        record = self.saved["add.json.opkeep"]
         damages = {
             "a cut object": {"add__cubin": self.saved["add.cubin"][:1000]},
-            "metadata of another key": {"add__json": json.dumps(other).encode()},
+            "another object": {"add__cubin": self.saved["add.cubin"][:-1] + b"x"},
             "metadata that are cut": {"add__json": self.saved["add.json"][:100]},
+            "metadata that are no object": {"add__json": b"[]"},
+            "a file that is missing": {"add__ttir": None},
+            "no record": {"add__json.opkeep": None},
+            "a record of another entry": {"add__json.opkeep": record.replace(record[9:19], b"0" * 10, 1)},
+            "a record of a later version": {"add__json.opkeep": record.replace(b"opkeep 1", b"opkeep 2")},
+            "a record that is cut": {"add__json.opkeep": record[:200]},
+            "a record of another directory": {"add__json.opkeep": record.replace(b" add.cubin", b" ../add.cubin")},
         }
         for damage, changed in damages.items():
             with self.subTest(damage):
                 self.restore(**changed)
                 self.assertEqual(self.kernels.compile().asm["cubin"], self.kernel.asm["cubin"])
                 self.assert_compiled(1)
+                self.assertEqual(self.files(self.kernel), self.saved)
                 self.empty_directory()
                 self.new_store()
 
-    def test_files_that_lay_there_before_the_process_are_compiled_again(self) -> None:
-        program = (
-            "import pathlib, sys, types; sys.modules['torch._inductor.triton_bundler'] = types.ModuleType('b')\n"
-            "for path in sys.argv[1:]: pathlib.Path(path).write_bytes(pathlib.Path(path).read_bytes())\n"
-            "import triton_kernels as k; k.compile(); print(k.compiles.count)"
-        )
-        directory = self.directory(self.kernel)
-        for written, compiles in (([], 1), (["__grp__add.json"], 1), (list(self.saved), 0)):
-            with self.subTest(written=written):
-                self.new_store()
-                self.restore()
-                time.sleep(2.5)
-                paths = [str(directory / name) for name in written]
-                output = subprocess.run(
-                    [sys.executable, "-c", program, *paths], capture_output=True, text=True, cwd=Path(__file__).parent
-                )
-                self.assertEqual(output.stdout.strip(), str(compiles), output.stderr)
-                self.empty_directory()
+    def test_a_group_that_is_not_valid_is_compiled_again(self) -> None:
+        from opkeep.triton import CacheManager
+
+        # Its digests are right, but its rules are newer than it.
+        self.restore()
+        bad = {"add.cubin": self.saved["add.cubin"].replace(b".text.add", b".text.sub")}
+
+        def changed(manager: CacheManager, name: str, files: list[tuple[str, bytes]], *rest: object) -> object:
+            return described(manager, name, [(name, bad.get(name, content)) for name, content in files], *rest)
+
+        described = CacheManager._described
+        with mock.patch.object(CacheManager, "_described", changed):
+            with self.assertLogs("opkeep", "INFO") as logs:
+                self.kernels.compile()
+        self.assertIn("was restored by Inductor, and is compiled again", logs.output[0])
+        self.assert_compiled(1)
 
     def test_without_the_bundler_nothing_is_taken_over(self) -> None:
         del sys.modules["torch._inductor.triton_bundler"]

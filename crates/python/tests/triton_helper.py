@@ -67,6 +67,10 @@ class Worker:
         self._process.communicate()
 
 
+def _is_further(name: str) -> bool:
+    return name.startswith("__grp__") or name.endswith(".opkeep")
+
+
 @unittest.skipUnless(HAS_TRITON, NO_TRITON)
 class TritonTest(unittest.TestCase):
     """A test with a store and a directory of kernels of its own, and our manager."""
@@ -129,6 +133,16 @@ class TritonTest(unittest.TestCase):
     def files(self, kernel: Any) -> dict[str, bytes]:
         """Return the files in the directory of a kernel."""
         return {path.name: path.read_bytes() for path in self.directory(kernel).iterdir() if path.is_file()}
+
+    def group(self, kernel: Any) -> dict[str, bytes]:
+        """Return the files of a kernel, without Triton's list of them and our record."""
+        return {name: content for name, content in self.files(kernel).items() if not _is_further(name)}
+
+    def own_directory(self, kernel: Any) -> Path:
+        """Return the directory of the paths that Triton got."""
+        key = self.directory(kernel).name
+        (directory,) = self.kernels_dir.glob(f"{key}.opkeep-*")
+        return directory
 
     def new_store(self) -> None:
         """Go on with an empty store."""

@@ -51,7 +51,11 @@ fn an_intact_directory_is_recognised_in_each_form() {
     let (place, dir, _) = stocked();
     write_key(&place, OLD_KEY);
     place.write("triton/tmp.opkeep-moved-1/x", "moved");
+    // What opkeep's manager keeps beside a group, and the files of a toolchain.
+    place.write(&format!("triton/{KEY}/add.json.opkeep"), "opkeep 1 ");
+    write_key(&place, &format!("{KEY}.opkeep-0123456789abcdef0123456789abcdef"));
     let named = place.run(&["verify", "triton"]).ended_with(0);
+    assert!(!named.stdout.contains("which nothing describes"), "{named:?}");
     assert!(named.stdout.contains("Triton's directory triton: 2 kernels, 2 intact, 0 damaged"), "{named:?}");
     assert!(named.stdout.contains("1 as in the store, 1 not there"), "{named:?}");
     assert!(named.stdout.contains("2 kernels checked: 2 valid, 0 refused; 0 files unusable"), "{named:?}");

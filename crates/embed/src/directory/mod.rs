@@ -3,6 +3,11 @@
 //! Some frameworks take paths, not bytes: Triton reads `TRITON_CACHE_DIR/<key>/add.cubin`. So the files of a hit must lie
 //! there, with the bytes of the entry.
 //!
+//! Entries may share the framework's key, such as those of two releases of a compiler. So that a reader of one never gets files
+//! of another, each has a directory of its own, and the directory of the framework's key has copies of the last one: for
+//! programs that list it. A copy is a second name of the same file where the file system has such names. A program that writes
+//! into a copy damages both, which the next hit finds.
+//!
 //! No link is followed below the base directory. A directory or a file is used only if its owner is trusted: this user or
 //! root. The framework opens the path again afterwards, so every user who may write to the base directory is trusted.
 
@@ -11,13 +16,12 @@ mod temporary;
 mod trust;
 
 use std::cell::OnceCell;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use opkeep_digest::Digest;
-use opkeep_fs::{Dir, FileKind, Fs, unique_name};
+use opkeep_fs::{Dir, FileId, FileKind, Fs, unique_name};
 use opkeep_store::MAX_ENTRY_BYTES;
 use rustix::io::Errno;
 
@@ -26,7 +30,7 @@ use error::failed;
 use temporary::Temporary;
 use trust::Trust;
 
-/// The start of the names of files and directories that were in the way. They lie in the base directory then.
+/// The start of the names of files and directories that had the name of another one. They lie in the base directory then.
 const MOVED: &str = "tmp.opkeep-moved-";
 
 /// The number of bytes up to which a file is hashed by one read, without a buffer.
@@ -37,6 +41,7 @@ const AT_ONCE: u64 = 128 << 10;
 pub struct GroupDir {
     base: PathBuf,
     name: String,
+    copies: Option<String>,
     fs: Fs,
 }
 
@@ -58,21 +63,12 @@ impl FileContent<'_> {
     }
 }
 
-/// A file that was read from a directory.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct DirectoryFile {
-    /// Its bytes.
-    pub bytes: Vec<u8>,
-    /// When its state last changed, in nanoseconds since 1970.
-    pub changed: i64,
-}
-
-/// The base directory and the directory of the key, both open.
+/// The base directory and the directories of the key, all open.
 struct Opened {
     trust: Trust,
     base: Dir,
     dir: Dir,
+    copies: Option<Dir>,
     temporary: OnceCell<Temporary>,
 }
 
@@ -83,7 +79,16 @@ impl GroupDir {
     /// The name could leave the base directory.
     pub fn new(base: impl Into<PathBuf>, name: &str) -> Result<Self, DirectoryError> {
         check_name(name)?;
-        Ok(Self { base: base.into(), name: name.to_owned(), fs: Fs::new() })
+        Ok(Self { base: base.into(), name: name.to_owned(), copies: None, fs: Fs::new() })
+    }
+
+    /// This directory, with copies in the directory `name` of the same base directory.
+    ///
+    /// # Errors
+    /// The name could leave the base directory.
+    pub fn with_copies(self, name: &str) -> Result<Self, DirectoryError> {
+        check_name(name)?;
+        Ok(Self { copies: Some(name.to_owned()), ..self })
     }
 
     /// This directory, changed through `fs`: a test can watch each call, and fail it.
@@ -92,8 +97,8 @@ impl GroupDir {
         Self { fs, ..self }
     }
 
-    /// Makes `files` lie in the directory, and returns how many had to be written: those that were missing, or whose bytes,
-    /// kind or owner are not as they should be. Reads each byte.
+    /// Makes `files` and their copies lie there, and returns how many files had to be written: those that were missing, or whose
+    /// bytes, kind or owner are not as they should be. Reads each byte.
     ///
     /// # Errors
     /// The directories are not trusted, or a file cannot be written.
@@ -101,49 +106,47 @@ impl GroupDir {
         &self,
         files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Result<usize, DirectoryError> {
-        let opened = self.open(true)?;
+        let opened = self.open(true, self.copies.as_deref())?;
         let mut written = 0;
         for (name, bytes) in files {
             check_name(name)?;
-            if !opened.has(name, FileContent::Bytes(bytes)) {
-                opened.write(name, bytes)?;
-                written += 1;
-            }
+            written += usize::from(opened.place(name, bytes)?);
         }
         Ok(written)
     }
 
-    /// Whether all of `files` lie in the directory, with the kind and the owner that they should have. Reads each byte, and
+    /// Whether all of `files` and their copies lie there, with the kind and the owner that they should have. Reads each byte, and
     /// writes nothing.
     pub fn has<'a>(&self, files: impl IntoIterator<Item = (&'a str, FileContent<'a>)>) -> bool {
-        let Ok(opened) = self.open(false) else { return false };
+        let Ok(opened) = self.open(false, self.copies.as_deref()) else { return false };
         files.into_iter().all(|(name, content)| check_name(name).is_ok() && opened.has(name, content))
     }
 
-    /// Writes a file, in place of whatever has its name.
+    /// Makes one file lie in the directory, without a copy.
     ///
     /// # Errors
     /// The directories are not trusted, or the file cannot be written.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
         check_name(name)?;
-        self.open(true)?.write(name, bytes)
+        self.open(true, None)?.place(name, bytes).map(drop)
     }
 
     /// Reads a file.
     ///
     /// # Errors
     /// The directories or the file are not trusted, or the file is missing or cannot be read.
-    pub fn read(&self, name: &str) -> Result<DirectoryFile, DirectoryError> {
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, DirectoryError> {
         check_name(name)?;
-        self.open(false)?.read(name)
+        self.open(false, None)?.read(name)
     }
 
-    /// Opens both directories. If `create`, missing ones are created, and what is in the way of the inner one is moved.
-    fn open(&self, create: bool) -> Result<Opened, DirectoryError> {
+    /// Opens the directories. If `create`, missing ones are created, and other files in place of the inner ones are moved.
+    fn open(&self, create: bool, copies: Option<&str>) -> Result<Opened, DirectoryError> {
         let base = self.open_base(create)?;
         let trust = Trust::below(&base)?;
-        let dir = trust.open_dir(&base, &self.name, create.then(|| trust.dir_mode()))?;
-        Ok(Opened { trust, base, dir, temporary: OnceCell::new() })
+        let open = |name| trust.open_dir(&base, name, create.then(|| trust.dir_mode()));
+        let (dir, copies) = (open(&self.name)?, copies.map(open).transpose()?);
+        Ok(Opened { trust, base, dir, copies, temporary: OnceCell::new() })
     }
 
     fn open_base(&self, create: bool) -> Result<Dir, DirectoryError> {
@@ -158,64 +161,82 @@ impl GroupDir {
 }
 
 impl Opened {
-    /// Whether a file with this content is called `name`. What cannot be read is to be written again.
+    /// Whether a file with this content is called `name`, and its copy, too. What cannot be read is to be written again.
     fn has(&self, name: &str, content: FileContent<'_>) -> bool {
-        let Ok((file, len)) = self.open_file(name) else { return false };
-        if len != content.len() {
-            return false;
-        }
-        match content {
-            FileContent::Digest(_, digest) if len > AT_ONCE => {
-                Digest::of_reader(file.take(len)).is_ok_and(|found| found == *digest)
-            }
-            FileContent::Digest(_, digest) => {
-                let bytes = self.dir.read_start(&file, name, len as usize);
-                bytes.is_ok_and(|bytes| Digest::of(&bytes) == *digest)
-            }
-            FileContent::Bytes(bytes) => {
-                self.dir.read_start(&file, name, bytes.len()).is_ok_and(|found| found == bytes)
-            }
-        }
+        let Some(file) = self.find(&self.dir, name, content) else { return false };
+        let is_copy =
+            |copies| id_in(copies, name) == Some(file) || self.find(copies, name, content).is_some();
+        self.copies.as_ref().is_none_or(is_copy)
     }
 
-    fn read(&self, name: &str) -> Result<DirectoryFile, DirectoryError> {
-        let path = self.dir.path().join(name);
-        let (file, len) = self.open_file(name)?;
-        let changed = |file: &File| {
-            let metadata = file.metadata().map_err(failed(&path, "read"))?;
-            Ok((metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec(), metadata.len()))
-        };
-        let before = changed(&file)?;
-        let limit = match usize::try_from(len) {
-            Ok(len) if len as u64 <= MAX_ENTRY_BYTES => len,
-            _ => return Err(DirectoryError::TooLarge { path, found: len }),
-        };
-        let bytes = self.dir.read_start(&file, name, limit).map_err(failed(&path, "read"))?;
-        match bytes.len() as u64 == len && changed(&file)? == before {
-            true => Ok(DirectoryFile { bytes, changed: before.0 }),
-            false => Err(failed(&path, "read")(io::Error::other("it changed meanwhile"))),
+    /// Makes a file and its copy lie there. Returns whether the file had to be written.
+    fn place(&self, name: &str, bytes: &[u8]) -> Result<bool, DirectoryError> {
+        let content = FileContent::Bytes(bytes);
+        let found = self.find(&self.dir, name, content);
+        if found.is_none() {
+            self.write(&self.dir, name, bytes)?;
         }
+        let Some(copies) = &self.copies else { return Ok(found.is_none()) };
+        if found.or_else(|| id_in(&self.dir, name)) != id_in(copies, name) {
+            let is_linked = self.temporary()?.link(&self.dir, name, copies).is_ok();
+            // Not every file system has second names, or a directory has this one.
+            if !is_linked && self.find(copies, name, content).is_none() {
+                self.write(copies, name, bytes)?;
+            }
+        }
+        Ok(found.is_none())
     }
 
-    /// Opens a regular file of a trusted owner. Returns its size, too.
-    fn open_file(&self, name: &str) -> Result<(File, u64), DirectoryError> {
+    /// The identity of the file called `name`, if it has this content.
+    fn find(&self, dir: &Dir, name: &str, content: FileContent<'_>) -> Option<FileId> {
+        let (file, metadata) = self.open_file(dir, name).ok()?;
+        let len = metadata.len();
+        let is_same = len == content.len()
+            && match content {
+                FileContent::Digest(_, digest) if len > AT_ONCE => {
+                    Digest::of_reader(file.take(len)).is_ok_and(|found| found == *digest)
+                }
+                FileContent::Digest(_, digest) => {
+                    let bytes = dir.read_start(&file, name, len as usize);
+                    bytes.is_ok_and(|bytes| Digest::of(&bytes) == *digest)
+                }
+                FileContent::Bytes(bytes) => {
+                    dir.read_start(&file, name, bytes.len()).is_ok_and(|found| found == bytes)
+                }
+            };
+        is_same.then(|| FileId::of(&metadata))
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>, DirectoryError> {
         let path = || self.dir.path().join(name);
-        let file = self.dir.open_file(name).map_err(|error| failed(&path(), "read")(error))?;
+        let (file, metadata) = self.open_file(&self.dir, name)?;
+        let limit = match usize::try_from(metadata.len()) {
+            Ok(len) if len as u64 <= MAX_ENTRY_BYTES => len,
+            _ => return Err(DirectoryError::TooLarge { path: path(), found: metadata.len() }),
+        };
+        self.dir.read_start(&file, name, limit).map_err(|error| failed(&path(), "read")(error))
+    }
+
+    /// Opens a regular file of a trusted owner.
+    fn open_file(&self, dir: &Dir, name: &str) -> Result<(File, Metadata), DirectoryError> {
+        let path = || dir.path().join(name);
+        let file = dir.open_file(name).map_err(|error| failed(&path(), "read")(error))?;
         let metadata = file.metadata().map_err(|error| failed(&path(), "read")(error))?;
         if !metadata.is_file() {
             return Err(DirectoryError::NotAFile { path: path() });
         }
         self.trust.check_file(&path, &metadata)?;
-        Ok((file, metadata.len()))
+        Ok((file, metadata))
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
-        let path = self.dir.path().join(name);
+    /// Writes a file, in place of whatever has its name.
+    fn write(&self, dir: &Dir, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
+        let path = dir.path().join(name);
         let temporary = self.temporary()?;
-        let publish = || temporary.create(bytes, self.trust.file_mode())?.publish(&self.dir, name);
-        let published = publish().or_else(|error| match self.dir.look(name) {
+        let publish = || temporary.create(bytes, self.trust.file_mode())?.publish(dir, name);
+        let published = publish().or_else(|error| match dir.look(name) {
             // A rename replaces everything but a directory.
-            Ok(found) if found.is_dir() => clear(&self.dir, name, &self.base, true).and_then(|()| publish()),
+            Ok(found) if found.is_dir() => clear(dir, name, &self.base, true).and_then(|()| publish()),
             _ => Err(error),
         });
         published.map_err(failed(&path, "written"))
@@ -232,7 +253,7 @@ impl Opened {
 }
 
 impl Trust {
-    /// Opens the directory `name` in `base`. With the mode `create`, a missing one is created, and what is in its way is moved.
+    /// Opens the directory `name` in `base`. With the mode `create`, a missing one is created, and another file of that name is moved.
     fn open_dir(&self, base: &Dir, name: &str, create: Option<u32>) -> Result<Dir, DirectoryError> {
         let failed =
             |error| failed(&base.path().join(name), if create.is_some() { "written" } else { "read" })(error);
@@ -251,6 +272,11 @@ impl Trust {
         self.check_dir(&dir)?;
         Ok(dir)
     }
+}
+
+/// The identity of what is called `name`.
+fn id_in(dir: &Dir, name: &str) -> Option<FileId> {
+    dir.look(name).ok().map(|found| found.state.id)
 }
 
 /// Whether no directory is there. Any other error, such as too many open files, may pass: the directory stays.

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::io;
 
-use opkeep_fs::{Dir, FileKind, TempFile};
+use opkeep_fs::{Dir, FileKind, TempFile, unique_name};
 
 /// The mode of the directory: no other user needs it.
 pub(super) const MODE: u32 = 0o700;
@@ -43,6 +43,16 @@ impl Temporary {
             let _ = self.prune(&file);
         }
         Ok(file)
+    }
+
+    /// Gives the file called `name` in `from` the same name in `to`, in place of a file of that name.
+    pub(super) fn link(&self, from: &Dir, name: &str, to: &Dir) -> io::Result<()> {
+        let new = unique_name(PREFIX);
+        from.link(name, &self.dir, &new)?;
+        let renamed = self.dir.rename(&new, to, name);
+        // It is still there if the rename failed, or if another process has linked the same file.
+        let _ = self.dir.remove(&new);
+        renamed
     }
 
     /// Removes files that are much older than `new`. So the clock of the file system decides, which may be another machine's.

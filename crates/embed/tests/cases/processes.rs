@@ -294,7 +294,7 @@ fn own_work(files: &TargetFiles) {
     assert!(held.publish(&group()).unwrap());
 }
 
-/// A directory that cannot be opened is not taken for something else that is in its way.
+/// A directory that cannot be opened is not taken for another file of its name.
 pub(crate) fn too_many_open_files() {
     let dir = tempfile::tempdir().unwrap();
     Process::start("place", dir.path()).succeeds();

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use opkeep_embed::{Digest, DirectoryError, FileContent, GroupDir};
+use opkeep_fs::{Fs, FsCall, FsOp, Permit, Watcher};
 use tempfile::TempDir;
 
 const FILES: [(&str, &[u8]); 2] = [("add.json", b"{}"), ("add.cubin", b"\x7fELF kernel")];
@@ -30,7 +33,7 @@ impl Base {
         self.path().join("KEY").join(name)
     }
 
-    /// What was in the way.
+    /// The file that was moved.
     fn moved(&self) -> PathBuf {
         let mut paths = fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path());
         paths.find(|path| path.to_str().unwrap().contains("moved")).unwrap()
@@ -72,7 +75,7 @@ fn files_are_written_once() {
     assert_eq!(base.dir().place(FILES).unwrap(), 2);
     base.check();
     assert_eq!(base.dir().place(FILES).unwrap(), 0);
-    assert_eq!(base.dir().read("add.cubin").unwrap().bytes, FILES[1].1);
+    assert_eq!(base.dir().read("add.cubin").unwrap(), FILES[1].1);
 }
 
 #[test]
@@ -116,6 +119,80 @@ fn every_damage_is_found_and_written_again() {
         assert_eq!(fs::metadata(base.file("add.cubin")).unwrap().permissions().mode() & 0o022, 0);
         assert_eq!(base.dir().place(FILES).unwrap(), 0, "{damage}");
     }
+}
+
+/// Two directories with copies in one: each file is written once, and the last one of a name is the copy.
+#[test]
+fn copies_are_second_names_of_the_last_files() {
+    let base = Base::new();
+    let dir = |name: &str| GroupDir::new(base.path(), name).unwrap().with_copies("KEY").unwrap();
+    let (one, two) = (dir("KEY.one"), dir("KEY.two"));
+    let other = [FILES[0], ("add.cubin", &b"\x7fELF another"[..])];
+    let contents = FILES.map(|(name, bytes)| (name, FileContent::Bytes(bytes)));
+    let id = |dir: &str, name: &str| {
+        let found = fs::symlink_metadata(base.path().join(dir).join(name)).unwrap();
+        (found.dev(), found.ino())
+    };
+    let in_copy = |dir: &str| FILES.map(|(name, _)| id(dir, name) == id("KEY", name));
+
+    one.write("add.json", FILES[0].1).unwrap();
+    assert!(!base.path().join("KEY").exists(), "a file alone has no copy");
+    assert_eq!(one.place(FILES).unwrap(), 1);
+    assert!(one.has(contents) && in_copy("KEY.one") == [true; 2]);
+    assert_eq!(two.place(other).unwrap(), 2);
+    assert!(!one.has(contents), "the copies are of the other directory");
+    assert_eq!(in_copy("KEY.two"), [true; 2]);
+    // The files themselves stay.
+    assert_eq!(fs::read(base.path().join("KEY.one/add.cubin")).unwrap(), FILES[1].1);
+    assert_eq!(one.place(FILES).unwrap(), 0);
+    assert!(one.has(contents) && in_copy("KEY.one") == [true; 2]);
+
+    // A copy that another program wrote is one as well, if it has the bytes.
+    fs::remove_file(base.file("add.cubin")).unwrap();
+    fs::write(base.file("add.cubin"), FILES[1].1).unwrap();
+    assert!(one.has(contents));
+    for damage in [&b"\x7fELF kernex"[..], b""] {
+        fs::remove_file(base.file("add.cubin")).unwrap();
+        fs::write(base.file("add.cubin"), damage).unwrap();
+        assert!(!one.has(contents));
+        assert_eq!(one.place(FILES).unwrap(), 0);
+        assert!(one.has(contents));
+    }
+    // What is written into a copy is in the file, too.
+    fs::write(base.file("add.cubin"), b"").unwrap();
+    assert!(!one.has(contents));
+    assert_eq!(one.place(FILES).unwrap(), 1);
+    assert!(one.has(contents) && in_copy("KEY.one") == [true; 2]);
+    fs::remove_dir_all(base.path().join("KEY")).unwrap();
+    symlink("/tmp", base.path().join("KEY")).unwrap();
+    assert!(!one.has(contents));
+    one.place(FILES).unwrap();
+    assert!(one.has(contents));
+    assert!(names_in(&base.temporary()).is_empty());
+}
+
+/// Where the file system has no second names, a copy is a file of its own.
+#[test]
+fn without_second_names_copies_are_written() {
+    struct NoLinks;
+    impl Watcher for NoLinks {
+        fn before(&self, call: &FsCall<'_>) -> Permit {
+            match call.op {
+                FsOp::Link => Permit::Fail(io::ErrorKind::PermissionDenied.into()),
+                _ => Permit::Go,
+            }
+        }
+    }
+    let base = Base::new();
+    let dir = GroupDir::new(base.path(), "KEY.one").unwrap().with_copies("KEY").unwrap();
+    let dir = dir.with_fs(Fs::new().with_watcher(Arc::new(NoLinks)));
+    let contents = FILES.map(|(name, bytes)| (name, FileContent::Bytes(bytes)));
+    assert_eq!(dir.place(FILES).unwrap(), 2);
+    assert!(dir.has(contents));
+    fs::write(base.file("add.cubin"), b"damaged").unwrap();
+    assert!(!dir.has(contents));
+    assert_eq!(dir.place(FILES).unwrap(), 0);
+    assert!(dir.has(contents));
 }
 
 /// Files that should have known digests: every changed byte of every file is found, and nothing is written.
@@ -291,7 +368,7 @@ fn a_file_of_another_user_among_the_temporary_ones_stays() {
     base.dir().write("add.ptx", b"code").unwrap();
     assert!(base.temporary().join("new-1-0").exists());
     std::os::unix::fs::fchown(&file, Some(0), None).unwrap();
-    base.dir().write("add.ptx", b"code").unwrap();
+    base.dir().write("add.ptx", b"other code").unwrap();
     assert!(!base.temporary().join("new-1-0").exists());
 }
 

@@ -1,6 +1,7 @@
 //! The search for Triton's directories.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -82,6 +83,8 @@ pub fn take(found: &mut CacheDirs) -> Vec<TritonDir> {
     for files in found.others.iter().filter(|files| has_list(files)) {
         dirs.entry(parent_of(&files.path)).or_default();
     }
+    // A hit compares the files there each time, and those of the key's own directory are the same.
+    found.others.retain(|files| !files.path.file_name().is_some_and(is_toolchain_dir));
     found.others.retain(|files| {
         let Some(keys) = dirs.get_mut(&parent_of(&files.path)) else { return true };
         match KeyDir::at(&files.path).filter(|key| is_key(&key.key) || has_list(files)) {
@@ -93,6 +96,17 @@ pub fn take(found: &mut CacheDirs) -> Vec<TritonDir> {
         }
     });
     dirs.into_iter().map(|(path, keys)| TritonDir { path, keys }).collect()
+}
+
+/// Whether this is the name of the directory in which opkeep keeps the files of a key and one toolchain: `<key>.opkeep-<digest>`.
+fn is_toolchain_dir(name: &OsStr) -> bool {
+    let key = name.to_str().and_then(|name| name.split_once(".opkeep-"));
+    key.is_some_and(|(key, _)| is_key(key))
+}
+
+/// The name of the group of which this is opkeep's record.
+pub(super) fn recorded_name(name: &str) -> Option<&str> {
+    name.strip_suffix(".opkeep").filter(|name| name.ends_with(".json"))
 }
 
 /// The name of the group of which this is the list.

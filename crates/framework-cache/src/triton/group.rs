@@ -11,7 +11,7 @@ use opkeep_store::MAX_ENTRY_BYTES;
 use opkeep_validator::{Report, Validator};
 use serde_json::Value;
 
-use super::find::{KeyDir, listed_name};
+use super::find::{KeyDir, listed_name, recorded_name};
 use super::metadata::TritonMetadata;
 
 /// The files of a key.
@@ -83,7 +83,8 @@ impl KeyDir {
             files.groups.push(group);
         }
         let is_other = |name: &&String| {
-            listed_name(name).is_none() && !listed.contains(*name) && !name.ends_with(".lock")
+            let is_ours = recorded_name(name).is_some_and(|group| listed.contains(group));
+            listed_name(name).is_none() && !listed.contains(*name) && !name.ends_with(".lock") && !is_ours
         };
         for name in names.iter().filter(is_other) {
             files.others.extend(read(&dir, name).ok().map(|bytes| TritonFile::new(name, &bytes)));

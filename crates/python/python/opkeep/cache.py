@@ -170,7 +170,7 @@ class Cache:
         return self._open().publish(key, name, files, kernel, framework_version, compile_time)
 
     def close(self) -> None:
-        """Write the counts of hits and misses to the store, and let go of it. Tickets and hits stay as they are.
+        """Write the counts of hits and misses to the store, and close it. Tickets and hits stay as they are.
 
         >>> import opkeep, tempfile
         >>> directory = tempfile.TemporaryDirectory()

@@ -1,87 +1,139 @@
-//! The directory in which Triton reads the files of a key.
+//! The directories in which Triton reads the files of a key.
+//!
+//! `<key>.opkeep-<digest>` is that of one toolchain: the paths that Triton gets are there. `<key>`, where bundlers look, has
+//! copies, Triton's list of them with the paths that it would have there, and our record.
 
 use std::path::PathBuf;
 
-use opkeep_embed::{DirectoryError, FileContent, FileGroup, GroupDir, MemberHead, original_file_name};
+use opkeep_embed::{
+    Digest, DirectoryError, FileContent, FileGroup, GroupDir, MemberHead, original_file_name,
+};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 
 use crate::call::without_gil;
 use crate::error::exception;
+use crate::triton::record::Record;
 
 /// The directory in which Triton reads the files of a key.
 #[pyclass(frozen, module = "opkeep._native")]
 pub(crate) struct Directory {
     dir: GroupDir,
-    /// The start of the path of each file, as a JSON text without its last quote.
+    /// The directory of Triton's own key.
+    shared: GroupDir,
+    /// Its name in the base directory.
+    #[pyo3(get)]
+    name: String,
+    /// The start of the path of each file in the directory of Triton's own key, as a JSON text without its last quote.
     json_prefix: String,
 }
 
 #[pymethods]
 impl Directory {
+    /// The directory of Triton's own key, without copies.
     #[new]
-    fn new(py: Python<'_>, base: PathBuf, name: &str, json_prefix: String) -> PyResult<Self> {
-        let dir = GroupDir::new(base, name).map_err(|error| directory_error(py, error))?;
-        Ok(Self { dir, json_prefix })
+    fn new(py: Python<'_>, base: PathBuf, key: &str) -> PyResult<Self> {
+        let dir = GroupDir::new(base, key).map_err(|error| directory_error(py, error))?;
+        Ok(Self { shared: dir.clone(), dir, name: key.to_owned(), json_prefix: String::new() })
     }
 
-    /// Writes a file, in place of whatever has its name.
+    /// Writes a file.
     fn write(&self, py: Python<'_>, name: &str, content: &[u8]) -> PyResult<()> {
         let written = without_gil(py, || Ok(self.dir.write(name, content)))?;
         written.map_err(|error| directory_error(py, error))
     }
 
-    /// Returns the bytes of a file, and when its state last changed in nanoseconds since 1970.
-    fn read<'py>(&self, py: Python<'py>, name: &str) -> PyResult<(Bound<'py, PyBytes>, i64)> {
-        let file = without_gil(py, || Ok(self.dir.read(name)))?;
-        let file = file.map_err(|error| directory_error(py, error))?;
-        Ok((PyBytes::new(py, &file.bytes), file.changed))
+    /// Writes a file, and its copy.
+    fn place(&self, py: Python<'_>, name: &str, content: &[u8]) -> PyResult<()> {
+        let written = without_gil(py, || Ok(self.dir.place([(name, content)])))?;
+        written.map(drop).map_err(|error| directory_error(py, error))
     }
 }
 
+/// A file of a group, and its digest.
+type File<'a, C> = (String, C, &'a Digest);
+
 impl Directory {
-    /// Returns the names of the files of a group, if they lie in the directory, with Triton's list of them if the group has the
-    /// name `listed`. Reads and hashes each byte.
+    /// The directory of a toolchain. Its name has the start of `digest`, which is of all that the files depend on.
+    pub(crate) fn of_toolchain(
+        base: PathBuf,
+        key: &str,
+        digest: &Digest,
+        json_prefix: String,
+    ) -> Result<Self, DirectoryError> {
+        let name = format!("{key}.opkeep-{:.32}", digest.to_string());
+        let shared = GroupDir::new(base.clone(), key)?;
+        let dir = GroupDir::new(base, &name)?.with_copies(key)?;
+        Ok(Self { dir, shared, name, json_prefix })
+    }
+
+    /// Returns the names of the files of the entry `key`, if they lie in the directory, with the list and the record of the group
+    /// if it has the name `listed`. Reads and hashes each byte.
     pub(crate) fn placed(
         &self,
+        key: &Digest,
         files: &mut dyn Iterator<Item = MemberHead<'_>>,
         listed: Option<&str>,
     ) -> Option<Vec<String>> {
-        let content = |file: &MemberHead<'_>| (file.bytes, *file.digest);
-        let files = files.map(|file| Some((original_file_name(file.name)?.into_owned(), content(&file))));
-        let (names, contents): (Vec<_>, Vec<_>) = files.collect::<Option<Vec<_>>>()?.into_iter().unzip();
-        let contents = contents.iter().map(|(len, digest)| FileContent::Digest(*len, digest));
-        let list = listed.map(|name| self.list(name, &names));
-        let list = list.iter().map(|(name, content)| (name.as_str(), FileContent::Bytes(content.as_bytes())));
-        let is_placed = self.dir.has(names.iter().map(String::as_str).zip(contents).chain(list));
-        is_placed.then_some(names)
+        let files = files.map(|file| Some((original_file_name(file.name)?.into_owned(), file.bytes, file.digest)));
+        let files: Vec<File<'_, u64>> = files.collect::<Option<_>>()?;
+        let further = self.further(key, &files, listed);
+        let contents = files.iter().map(|(name, len, digest)| (&**name, FileContent::Digest(*len, digest)));
+        let further = further.iter().map(|(name, text)| (&**name, FileContent::Bytes(text.as_bytes())));
+        self.dir.has(contents.chain(further)).then(|| names_of(files))
     }
 
-    /// Makes the files of a hit lie in the directory, with Triton's list of them if the group has the name `listed`.
+    /// Makes the files of a hit lie in the directory, with the list and the record of the group if it has the name `listed`.
     /// Returns their names.
-    pub(crate) fn place(
+    pub(crate) fn place_hit(
         &self,
         group: &FileGroup,
         listed: Option<&str>,
     ) -> Result<Vec<String>, DirectoryError> {
-        let named = |name: &str| {
-            original_file_name(name)
-                .map(|name| name.into_owned())
-                .ok_or(DirectoryError::Name { name: name.to_owned() })
+        let file = |(stored, bytes)| {
+            let name = original_file_name(stored).zip(group.digest(stored));
+            let (name, digest) = name.ok_or_else(|| DirectoryError::Name { name: String::from(stored) })?;
+            Ok((name.into_owned(), bytes, digest))
         };
-        let names = group.names().map(named).collect::<Result<Vec<_>, _>>()?;
-        let contents = group.iter().map(|(_, bytes)| bytes);
-        let list = listed.map(|name| self.list(name, &names));
-        let list = list.iter().map(|(name, content)| (name.as_str(), content.as_bytes()));
+        self.place_files(group.key(), group.iter().map(file).collect::<Result<_, _>>()?, listed)
+    }
+
+    /// Makes the files of the entry `key` lie in the directory. Returns their names.
+    pub(crate) fn place_files(
+        &self,
+        key: &Digest,
+        files: Vec<File<'_, &[u8]>>,
+        listed: Option<&str>,
+    ) -> Result<Vec<String>, DirectoryError> {
+        let further = self.further(key, &files, listed);
+        let contents = files.iter().map(|(name, bytes, _)| (&**name, *bytes));
         // The list comes last: it is what Triton looks for.
-        self.dir.place(names.iter().map(String::as_str).zip(contents).chain(list))?;
-        Ok(names)
+        self.dir.place(contents.chain(further.iter().map(|(name, text)| (&**name, text.as_bytes()))))?;
+        Ok(names_of(files))
+    }
+
+    /// Returns the files of the group `name` in the directory of Triton's own key, if a record says that they are those of the
+    /// entry `key`.
+    pub(crate) fn restored(&self, key: &Digest, name: &str) -> Option<Vec<(String, Vec<u8>)>> {
+        let record = Record::parse(&self.shared.read(&Record::name(name)).ok()?)?;
+        let read = |(name, digest): (String, Digest)| {
+            let bytes = self.shared.read(&name).ok()?;
+            (Digest::of(&bytes) == digest).then_some((name, bytes))
+        };
+        (record.entry == *key).then(|| record.files.into_iter().map(read).collect())?
+    }
+
+    /// The further files of the group `listed`: their names and contents.
+    fn further<C>(&self, key: &Digest, files: &[File<'_, C>], listed: Option<&str>) -> Vec<(String, String)> {
+        let Some(group) = listed else { return Vec::new() };
+        let digests = files.iter().map(|(name, _, digest)| (&**name, *digest));
+        let record = (Record::name(group), Record::render(key, digests));
+        vec![record, self.list(group, files.iter().map(|(name, ..)| &**name))]
     }
 
     /// Triton's list of the files of the group `group`, as Python renders it: its name and its content.
-    fn list(&self, group: &str, names: &[String]) -> (String, String) {
+    fn list<'a>(&self, group: &str, names: impl Iterator<Item = &'a str>) -> (String, String) {
         let mut list = String::from("{\"child_paths\": {");
-        for (place, name) in names.iter().enumerate() {
+        for (place, name) in names.enumerate() {
             let separator = if place == 0 { "" } else { ", " };
             let name = ascii_json(name);
             list.extend([separator, "\"", &name, "\": ", &self.json_prefix, &name, "\""]);
@@ -89,6 +141,10 @@ impl Directory {
         list.push_str("}}");
         (format!("__grp__{group}"), list)
     }
+}
+
+fn names_of<C>(files: Vec<File<'_, C>>) -> Vec<String> {
+    files.into_iter().map(|(name, ..)| name).collect()
 }
 
 /// The characters of a JSON text, all in ASCII.

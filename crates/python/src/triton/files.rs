@@ -10,6 +10,7 @@ use opkeep_embed::{
 };
 use opkeep_store::LimitSettings;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::cache::limit_settings;
 use crate::call::{end_without_gil, keep_warning, without_gil};
@@ -29,6 +30,9 @@ pub(crate) struct TritonFiles {
     files: TargetFiles,
     rules: Option<Arc<StoredExpectations>>,
 }
+
+/// The name and the bytes of a file.
+type NamedBytes<'py> = (String, Bound<'py, PyBytes>);
 
 /// What a request found.
 enum Found {
@@ -62,7 +66,7 @@ impl TritonFiles {
             if let Some(names) = self.placed(&key, directory, None)? {
                 return Ok(Some(Ok(names)));
             }
-            Ok(self.files.get(&key)?.map(|group| directory.place(&group, None)))
+            Ok(self.files.get(&key)?.map(|group| directory.place_hit(&group, None)))
         })?;
         found.transpose().map_err(|error| store_error(py, &error))
     }
@@ -90,7 +94,7 @@ impl TritonFiles {
         options.expectations = self.rules(listed);
         let found = without_gil(py, || {
             Ok(match self.files.get_or_begin(&key, &options)? {
-                GroupClaim::Hit(group) => Found::Files(directory.place(&group, listed)),
+                GroupClaim::Hit(group) => Found::Files(directory.place_hit(&group, listed)),
                 GroupClaim::Begin(ticket) | GroupClaim::Unshared(ticket, _) => Found::Ticket(ticket),
                 _ => Found::Nothing,
             })
@@ -121,6 +125,52 @@ impl TritonFiles {
         without_gil(py, || files.publish(self.rules.as_deref(), |group| self.files.publish(&key, group)))
     }
 
+    /// Makes the files of a group lie in `directory`, as at a hit.
+    fn place(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        name: &str,
+        toolchain: &Toolchain,
+        directory: &Directory,
+        files: NewFiles,
+    ) -> PyResult<()> {
+        let entry = self.files.entry_key(&file_key(key, name, toolchain));
+        let placed = without_gil(py, || {
+            Ok(files.with_digests(|files| directory.place_files(&entry, files, Some(name))))
+        })?;
+        placed.map(drop).map_err(|error| store_error(py, &error))
+    }
+
+    /// Returns the files of a group that are to be taken over: a record beside them says that they are those of this entry.
+    fn restored<'py>(
+        &self,
+        py: Python<'py>,
+        key: &str,
+        name: &str,
+        toolchain: &Toolchain,
+        directory: &Directory,
+    ) -> PyResult<Option<Vec<NamedBytes<'py>>>> {
+        let entry = self.files.entry_key(&file_key(key, name, toolchain));
+        let files = without_gil(py, || Ok(directory.restored(&entry, name)))?;
+        let to_python = |(name, bytes): (String, Vec<u8>)| (name, PyBytes::new(py, &bytes));
+        Ok(files.map(|files| files.into_iter().map(to_python).collect()))
+    }
+
+    /// Returns the directory of the files of Triton's key `key` that a toolchain makes. `json_prefix` is the start of the paths
+    /// in the directory of that key.
+    fn directory(
+        &self,
+        py: Python<'_>,
+        base: PathBuf,
+        key: &str,
+        toolchain: &Toolchain,
+        json_prefix: String,
+    ) -> PyResult<Directory> {
+        let digest = self.files.entry_key(&file_key(key, "", toolchain));
+        Directory::of_toolchain(base, key, &digest, json_prefix).map_err(|error| store_error(py, &error))
+    }
+
     /// Writes the counts of hits and misses to the store.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         without_gil(py, || {
@@ -139,7 +189,8 @@ impl TritonFiles {
         directory: &Directory,
         listed: Option<&str>,
     ) -> Result<Option<Vec<String>>, EmbedError> {
-        self.files.find_placed(key, self.rules(listed), |files| directory.placed(files, listed))
+        let entry = self.files.entry_key(key);
+        self.files.find_placed(key, self.rules(listed), |files| directory.placed(&entry, files, listed))
     }
 
     /// The rules for the kernel of a group.

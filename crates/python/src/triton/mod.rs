@@ -3,6 +3,7 @@
 mod directory;
 mod files;
 mod new_group;
+mod record;
 mod ticket;
 mod toolchain;
 

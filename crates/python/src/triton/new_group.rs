@@ -1,6 +1,6 @@
 //! The files that Triton publishes.
 
-use opkeep_embed::{NewGroup, StoredExpectations, encode_rules, stored_file_name};
+use opkeep_embed::{Digest, NewGroup, StoredExpectations, encode_rules, stored_file_name};
 use opkeep_validator::device_formats;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -37,6 +37,13 @@ impl NewFiles {
         group.metadata = metadata.as_deref();
         group.expectations = rules;
         publish(&group)
+    }
+
+    /// Calls `place` with the names, the bytes and the digests of the files.
+    pub(crate) fn with_digests<T>(&self, place: impl FnOnce(Vec<(String, &[u8], &Digest)>) -> T) -> T {
+        let digests: Vec<_> = self.files.iter().map(|(_, content)| Digest::of(content)).collect();
+        let files = self.files.iter().zip(&digests);
+        place(files.map(|((name, content), digest)| (name.clone(), &content[..], digest)).collect())
     }
 }
 

@@ -55,7 +55,7 @@ def cases(setting: Setting, column: str) -> Iterator[Result]:
 
 def wanted(name: str) -> bool:
     """Whether the file belongs to the group: ours may keep others beside it."""
-    return name.startswith(("add.", "__grp__"))
+    return name.startswith(("add.", "__grp__")) and not name.endswith(".opkeep")
 
 
 def row(fault: str) -> str:
@@ -102,7 +102,8 @@ def store_cases(setting: Setting, writer: Worker, readers: list[Worker]) -> Iter
         directory = Path(writer.compile(kernel).directory)
         entry = largest(writer.site.files() - before)
         FAULTS[fault](entry)
-        shutil.rmtree(directory)
+        for kept in directory.parent.glob(f"{directory.name}*"):
+            shutil.rmtree(kept)
     found = [[reader.compile(kernel) for kernel in kernels] for reader in readers]
     for fault, kernel, *starts in zip(faults, kernels, *found, strict=True):
         yield result(setting, "opkeep", kernel, "our entry is damaged, the files are gone", fault, starts)

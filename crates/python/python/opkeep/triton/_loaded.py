@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from hashlib import sha256
 
-from ._bundle import _process_start
 
 _states: dict[str, tuple[int, ...]] = {}
 _replaced: dict[str, str | None] = {}
@@ -94,3 +93,17 @@ def _load_time() -> int:
         return _process_start()
     # In seconds before Python 3.13.
     return begin if isinstance(begin, int) else int(begin * 1_000_000_000)
+
+
+@functools.lru_cache(maxsize=1)
+def _start_of(process: int) -> int:
+    """Return when a process began, in nanoseconds since 1970, less a second: the kernel counts in hundredths."""
+    with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+        ticks = int(file.read().rpartition(")")[2].split()[19])
+    with open("/proc/stat", encoding="ascii") as file:
+        boot = next(int(line.split()[1]) for line in file if line.startswith("btime"))
+    return (boot - 1) * 1_000_000_000 + ticks * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+
+
+def _process_start() -> int:
+    return _start_of(os.getpid())

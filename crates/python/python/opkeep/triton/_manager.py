@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _native
 from ..errors import Error, ForkedTicketError, TicketEndedError
-from . import _bundle, _stock, _store, _tickets
+from . import _stock, _store, _tickets
 from ._compile import Compile, compile_in, frame_of_compile
 from ._log import logger, warn_once
 from ._toolchain import host_toolchain, toolchain_of
@@ -31,12 +31,19 @@ class NewFiles(NamedTuple):
     is_local: bool
 
 
+_BUNDLER = "torch._inductor.triton_bundler"
+"""The module of Inductor that carries kernels in its own cache."""
+
+
 class _Place(NamedTuple):
-    """Where files are in the store, and what made them."""
+    """Where files are, and what made them."""
 
     store: _native.TritonFiles
     toolchain: _native.Toolchain
     compile: Compile
+    directory: _native.Directory
+    prefix: str
+    """The start of the paths of files in the directory."""
 
 
 class CacheManager:
@@ -57,14 +64,12 @@ class CacheManager:
         self.key = key
         self._base = _stock.base_dir() or _stock.manager(key).cache_dir
         self.cache_dir = os.path.join(self._base, self.key)
-        self._prefix = self.cache_dir + os.sep
         self._files: dict[str, bytes] = {}
-        self._found: set[str] = set()
+        self._paths: dict[str, str] = {}
         self._single: dict[str, _Place] = {}
         self._place: _Place | None = None
         self._ticket: _native.TritonTicket | None = None
         self._waits = False
-        self._opened: _native.Directory | None = None
         self._own: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -78,88 +83,108 @@ class CacheManager:
 
         A file that an earlier compile left does not count: triton-ascend takes it as a mark of a compile that failed.
         """
-        return filename in self._files or filename in self._found
+        return filename in self._paths
 
     def get_group(self, filename: str) -> dict[str, str] | None:
         """Return the paths of a kernel's files by name. None: the caller compiles, and others wait for it."""
         caller = sys._getframe(1)
         try:
             frame = frame_of_compile(caller)
-            place = self._place = _place_of(frame)
+            place = self._place_of(frame)
             if place.compile.is_overridden:
                 return None
+            self._place = place
             names = self._get_or_begin(filename, place, True, frame or caller)
             if names is None and self._ticket is not None:
                 names = self._take_over(filename, place, self._ticket)
         except Exception as error:  # A compiler is missing, or Triton raises what its drivers raise.
             self._failed(error)
             return None
-        prefix = self._prefix
-        return None if names is None else {name: prefix + name for name in names}
+        if names is None:
+            return None
+        paths = {name: place.prefix + name for name in names}
+        self._paths.update(paths)
+        return paths
 
     def get_file(self, filename: str) -> str | None:
         """Return the path of a file, or None. Others wait for the caller if it is a library, which takes long to compile."""
         if self.has_file(filename):
-            return self._path(filename)
+            return self._paths[filename]
         is_library = filename.endswith(".so")
         if is_library and _stock.knob("build", "impl") is not None:
             # A function of the program compiles: what it does is in no key.
             return None
         try:
-            place = self._single[filename] = _host_place(is_library)
+            place = self._single[filename] = self._host_place(is_library)
             if is_library:
                 names = self._get_or_begin(filename, place, False, sys._getframe(1))
             else:
                 # Triton tunes while other processes may wait for this one in a collective operation: so there is no wait here.
-                names = place.store.get(self.key, filename, place.toolchain, self._directory)
+                names = place.store.get(self.key, filename, place.toolchain, place.directory)
         except Exception as error:
             self._failed(error)
             return None
         if names is None:
             return None
-        self._found.update(names)
-        return self._path(filename)
+        path = self._paths[filename] = place.prefix + filename
+        return path
 
     def put(self, data: Any, filename: str, binary: bool = True) -> str:
         """Write a file, and return its path. A file that `get_file` did not find is published."""
         content = data if isinstance(data, bytes) else str(data).encode()
-        path = self._path(filename)
+        single = self._single.get(filename)
+        place = single or self._place
         try:
-            self._directory.write(filename, content)
+            if place is None:
+                # The files of this compile are not kept.
+                _native.Directory(self._base, self.key).write(filename, content)
+                path = os.path.join(self.cache_dir, filename)
+            else:
+                (place.directory.write if single is None else place.directory.place)(filename, content)
+                path = place.prefix + filename
         except (Error, OSError) as error:
             warn_once("directory", error, error)
             # It fails as it does without this manager, or not at all.
             path = str(self._own_manager().put(data, filename, binary))
         self._files[filename] = content
-        place = self._single.get(filename)
-        if place is not None:
+        self._paths[filename] = path
+        if single is not None:
             files = NewFiles([(filename, content)], "", _stock.version(), None, None, True)
             try:
-                if self._is_same(place.toolchain, host_toolchain(filename.endswith(".so")), filename):
-                    self._publish(filename, place, files)
+                if self._is_same(single.toolchain, host_toolchain(filename.endswith(".so")), filename):
+                    self._publish(filename, single, files)
             except Exception as error:
                 self._failed(error)
         return path
 
     def put_group(self, filename: str, group: dict[str, str]) -> str:
         """Publish the files of a kernel, which were put before."""
-        path = self.put(json.dumps({"child_paths": group}), f"__grp__{filename}", binary=False)
+        list_name = f"__grp__{filename}"
         try:
             # Without a place, the caller did not ask before.
-            place = self._place or _place_of(frame_of_compile(sys._getframe(1)))
-            if place.compile.is_overridden:
-                return path
-            if not self._is_same(place.toolchain, toolchain_of(place.compile), filename):
-                return path
-            if not self._files.keys() >= group.keys():
-                # An earlier kernel's files are among them: no group of one compile.
-                self.release()
-                return path
-            files = [(name, self._files[name]) for name in group]
-            self._publish(filename, place, self._described(filename, files, place.compile, _stock.version()))
+            place = self._place or self._place_of(frame_of_compile(sys._getframe(1)))
+            if self._keep(filename, group, place):
+                return os.path.join(self.cache_dir, list_name)
         except Exception as error:
             self._failed(error)
-        return path
+        return self.put(json.dumps({"child_paths": group}), list_name, binary=False)
+
+    def _keep(self, filename: str, group: dict[str, str], place: _Place) -> bool:
+        """Publish the files of a group, and make them lie where bundlers look. Return whether that was done."""
+        if place.compile.is_overridden:
+            return False
+        if not self._is_same(place.toolchain, toolchain_of(place.compile), filename):
+            return False
+        if not self._files.keys() >= group.keys():
+            # An earlier kernel's files are among them: no group of one compile.
+            self.release()
+            return False
+        new = [(name, self._files[name]) for name in group]
+        files = self._described(filename, new, place.compile, _stock.version())
+        if not self._publish(filename, place, files):
+            return False
+        place.store.place(self.key, filename, place.toolchain, place.directory, files)
+        return True
 
     @property
     def has_ticket(self) -> bool:
@@ -186,11 +211,12 @@ class CacheManager:
     def _get_or_begin(
         self, filename: str, place: _Place, is_group: bool, frame: FrameType
     ) -> list[str] | None:
-        directory = self._directory
         _tickets.release_ended(self, frame)
         try:
             self._waits = True
-            names, self._ticket = place.store.get_or_begin(self.key, filename, place.toolchain, directory, is_group)
+            names, self._ticket = place.store.get_or_begin(
+                self.key, filename, place.toolchain, place.directory, is_group
+            )
             self._waits = False
             if self._ticket is not None:
                 _tickets.watch(self, frame)
@@ -198,24 +224,26 @@ class CacheManager:
             # Ctrl-C: the ticket may not be watched yet.
             self.release()
             raise
-        if names is not None:
-            self._found.update(names)
         return names
 
-    def _publish(self, filename: str, place: _Place, files: NewFiles) -> None:
-        """Publish with the ticket; without one, in place of what is stored."""
-        ticket, self._ticket = self._ticket, None
+    def _publish(self, filename: str, place: _Place, files: NewFiles) -> bool:
+        """Publish with the ticket; without one, in place of what is stored. Return whether that worked."""
         try:
-            if ticket is not None:
+            if self._ticket is not None:
                 try:
-                    ticket.publish(files)
-                    return
+                    self._ticket.publish(files)
+                    return True
                 except (TicketEndedError, ForkedTicketError) as error:
                     logger.debug("%s: %s", filename, error)
             place.store.publish(self.key, filename, place.toolchain, files)
+            return True
         except Error as error:
             # The next process compiles again.
             warn_once(type(error).__name__, f"{filename} of {self.key} is not kept: {error}")
+            return False
+        finally:
+            # Also where the files are not valid: an exception that is kept would keep the ticket.
+            self.release()
 
     def _described(
         self, filename: str, files: list[tuple[str, bytes]], compile: Compile, version: str
@@ -229,52 +257,48 @@ class CacheManager:
         )
 
     def _take_over(self, filename: str, place: _Place, ticket: _native.TritonTicket) -> list[str] | None:
-        """Publish a group that Inductor restored into the directory, if there is one. Return the names of its files."""
-        files = _bundle.restored_group(self._directory, self._path, filename, self.key)
-        if files is None:
+        """Publish a group of these compilers that Inductor restored, if there is one. Return the names of its files."""
+        if _BUNDLER not in sys.modules:
+            return None
+        restored = place.store.restored(self.key, filename, place.toolchain, place.directory)
+        if restored is None:
             return None
         version = f"{_stock.version()} (restored by Inductor)"
+        files = self._described(filename, restored, place.compile, version)
         try:
-            ticket.publish(self._described(filename, files, place.compile, version))
+            ticket.publish(files)
         except Error as error:
-            logger.info("%s of %s was restored by Inductor, and is compiled again: %s", filename, self.key, error)
+            logger.info("%s of %s was restored by Inductor, and is compiled again: %s", filename, self.key, str(error))
             return None
         self._ticket = None
-        names = [name for name, _ in files]
-        self._found.update(names)
-        return names
+        place.store.place(self.key, filename, place.toolchain, place.directory, files)
+        return [name for name, _ in restored]
 
     def _failed(self, error: Exception) -> None:
         """Go on without the store."""
         self.release()
-        if self._waits and not isinstance(error, Error):
+        waits, self._waits = self._waits, False
+        if waits and not isinstance(error, Error):
             # A signal handler raised it: it is the program's.
             raise error
         warn_once(type(error).__name__, f"Triton goes on without the cache: {type(error).__name__}: {error}", error)
-
-    @property
-    def _directory(self) -> _native.Directory:
-        if self._opened is None:
-            prefix = encode_basestring_ascii(self._prefix)[:-1]
-            self._opened = _native.Directory(self._base, self.key, prefix)
-        return self._opened
-
-    def _path(self, filename: str) -> str:
-        return self._prefix + filename
 
     def _own_manager(self) -> Any:
         if self._own is None:
             self._own = _stock.manager(self.key)
         return self._own
 
+    def _place_of(self, frame: FrameType | None) -> _Place:
+        """Return the place of the files of a compile."""
+        compile = compile_in(frame)
+        return self._new_place(_store.files_for(compile.target_name), toolchain_of(compile), compile)
 
-def _place_of(frame: FrameType | None) -> _Place:
-    """Return the place of the files of a compile."""
-    compile = compile_in(frame)
-    return _Place(_store.files_for(compile.target_name), toolchain_of(compile), compile)
+    def _host_place(self, is_library: bool) -> _Place:
+        """Return the place of a file for this machine."""
+        store = _store.files_for(f"host-{platform.machine()}")
+        return self._new_place(store, host_toolchain(is_library), Compile(None, None, None, False))
 
-
-def _host_place(is_library: bool) -> _Place:
-    """Return the place of a file for this machine."""
-    store = _store.files_for(f"host-{platform.machine()}")
-    return _Place(store, host_toolchain(is_library), Compile(None, None, None, False))
+    def _new_place(self, store: _native.TritonFiles, toolchain: _native.Toolchain, compile: Compile) -> _Place:
+        json_prefix = encode_basestring_ascii(self.cache_dir + os.sep)[:-1]
+        directory = store.directory(self._base, self.key, toolchain, json_prefix)
+        return _Place(store, toolchain, compile, directory, f"{self._base}{os.sep}{directory.name}{os.sep}")

@@ -1,0 +1,47 @@
+//! The record beside a group in the directory of Triton's own key.
+//!
+//! PyTorch's Inductor carries all files of that directory in its own cache, and writes them into the same directory elsewhere.
+//! The record says of which entry they are, so with which compilers they were made, and which bytes they should have:
+//!
+//! ```text
+//! opkeep 1 <key of the entry>
+//! <SHA-256 digest> add.json
+//! <SHA-256 digest> add.cubin
+//! ```
+
+use opkeep_embed::Digest;
+
+/// The first word and the version.
+const HEAD: &str = "opkeep 1 ";
+
+/// The record beside a group.
+pub(crate) struct Record {
+    /// The key of the entry.
+    pub(crate) entry: Digest,
+    /// The names of the files, and the digests of their bytes.
+    pub(crate) files: Vec<(String, Digest)>,
+}
+
+impl Record {
+    /// The name of the record of the group `group`.
+    pub(crate) fn name(group: &str) -> String {
+        format!("{group}.opkeep")
+    }
+
+    /// The text of the record of an entry.
+    pub(crate) fn render<'a>(entry: &Digest, files: impl Iterator<Item = (&'a str, &'a Digest)>) -> String {
+        let lines = files.map(|(name, digest)| format!("{digest} {name}\n"));
+        format!("{HEAD}{entry}\n") + &lines.collect::<String>()
+    }
+
+    /// Reads a record. `None` if it is none, or one of a later version.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut lines = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?.split('\n');
+        let entry = lines.next()?.strip_prefix(HEAD)?.parse().ok()?;
+        let file = |line: &str| {
+            let (digest, name) = line.split_once(' ')?;
+            Some((name.to_owned(), digest.parse().ok()?))
+        };
+        Some(Self { entry, files: lines.map(file).collect::<Option<_>>()? })
+    }
+}
