@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import time
 
 import triton
 import triton.language as tl
@@ -57,11 +58,13 @@ class Compiles:
 
     def __init__(self) -> None:
         self.count = 0
+        self.began = 0.0
         original = ASTSource.make_ir
 
         @functools.wraps(original)
         def make_ir(*args: object, **kwargs: object) -> object:
             self.count += 1
+            self.began = time.monotonic()
             self.during()
             return original(*args, **kwargs)
 

@@ -8,19 +8,24 @@ from __future__ import annotations
 import inspect
 import signal
 import sys
+import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 import triton_kernels as kernels
 
 kept: list[object] = []
+times: dict[str, float] = {}
+"""When `fail` asked for the last kernel, and when that failed."""
 
 
 def fail(block: int = 3, keep: bool = True) -> str:
     """Compile a kernel that fails."""
+    times["asked"] = time.monotonic()
     try:
         kernels.compile(block)
     except Exception as error:
+        times["failed"] = time.monotonic()
         if keep:
             kept.append(error)
         return type(error).__name__
@@ -29,8 +34,6 @@ def fail(block: int = 3, keep: bool = True) -> str:
 
 def timed(block: int) -> tuple[float, int]:
     """Compile, and return the time and the number of compiles."""
-    import time
-
     begin, count = time.monotonic(), kernels.compiles.count
     kernels.compile(block)
     return time.monotonic() - begin, kernels.compiles.count - count

@@ -74,7 +74,8 @@ impl Directory {
         files: &mut dyn Iterator<Item = MemberHead<'_>>,
         listed: Option<&str>,
     ) -> Option<Vec<String>> {
-        let files = files.map(|file| Some((original_file_name(file.name)?.into_owned(), file.bytes, file.digest)));
+        let files =
+            files.map(|file| Some((original_file_name(file.name)?.into_owned(), file.bytes, file.digest)));
         let files: Vec<File<'_, u64>> = files.collect::<Option<_>>()?;
         let further = self.further(key, &files, listed);
         let contents = files.iter().map(|(name, len, digest)| (&**name, FileContent::Digest(*len, digest)));
