@@ -3,7 +3,9 @@
 //! A compiler has tens of megabytes; hashing them at every start would cost more than a warm build. A digest is taken
 //! from memory if the file at the path is still the same inode on the same device with the same size and the same
 //! modification and change times, to the nanosecond. A file that changed within two seconds of being digested is not
-//! remembered, since another change within the clock's resolution could stay unnoticed.
+//! remembered, since another change within the clock's resolution could stay unnoticed. The file of digests has only those of
+//! files whose change time no program can choose, see [`ChangeTimes`]: a container's image is another one in another
+//! process, under the same path. Others are remembered in memory.
 
 use std::collections::HashMap;
 use std::io;
@@ -13,7 +15,7 @@ use std::time::Duration;
 
 use opkeep_backend::FileDigests;
 use opkeep_digest::Digest;
-use opkeep_fs::{FileId, FileState, Fs, private_user_dir};
+use opkeep_fs::{ChangeTimes, FileId, FileState, Fs, private_user_dir};
 
 const HEAD: &str = "opkeep digests 1";
 const MAX_FILES: usize = 16384;
@@ -38,6 +40,8 @@ pub struct FileDigestCache {
 #[derive(Debug, Default)]
 struct State {
     known: HashMap<PathBuf, Known>,
+    /// The change times of each device whose files are among those that were read from the file.
+    devices: HashMap<u64, ChangeTimes>,
     changed: bool,
     /// The number of requests so far.
     asked: u64,
@@ -48,6 +52,8 @@ struct State {
 struct Known {
     state: FileState,
     digest: Digest,
+    /// Whether other processes may use it.
+    is_shared: bool,
     /// The place of the last request among all requests. Records that were only read from the file have negative
     /// numbers, in the order of the file.
     used: i64,
@@ -58,14 +64,20 @@ impl State {
     fn recall(&mut self, path: &Path, now: FileState) -> Option<Digest> {
         self.asked += 1;
         let known = self.known.get_mut(path).filter(|known| known.state == now)?;
+        if known.used < 0 {
+            let times = self.devices.entry(now.id.dev).or_insert_with(|| ChangeTimes::at(path));
+            if !times.show_changes(&now) {
+                return None;
+            }
+        }
         known.used = self.asked.cast_signed();
         Some(known.digest)
     }
 
-    fn note(&mut self, path: &Path, state: FileState, digest: Digest) {
+    fn note(&mut self, path: &Path, state: FileState, digest: Digest, is_shared: bool) {
         let used = self.asked.cast_signed();
-        self.known.insert(path.to_owned(), Known { state, digest, used });
-        self.changed = true;
+        self.known.insert(path.to_owned(), Known { state, digest, is_shared, used });
+        self.changed |= is_shared;
     }
 }
 
@@ -133,7 +145,8 @@ impl FileDigests for FileDigestCache {
                 continue;
             }
             if after.rested(self.fs.now(), SETTLED) {
-                self.locked().note(path, after, digest);
+                let is_shared = ChangeTimes::of(&file).show_changes(&after);
+                self.locked().note(path, after, digest, is_shared);
             }
             return Ok(digest);
         }
@@ -169,10 +182,10 @@ pub(crate) fn file_in(dir: &Path) -> PathBuf {
 /// Renders one line for each file, the most recently requested first, then the digest of all lines, by which damage is
 /// detected. The least recently requested files beyond the limits are left out.
 fn render(known: &HashMap<PathBuf, Known>) -> String {
-    let mut files: Vec<(&PathBuf, &Known)> = known.iter().collect();
+    let mut files: Vec<(&PathBuf, &Known)> = known.iter().filter(|(_, known)| known.is_shared).collect();
     files.sort_unstable_by(|(a_path, a), (b_path, b)| b.used.cmp(&a.used).then(a_path.cmp(b_path)));
     let mut body = format!("{HEAD}\n");
-    let lines = files.into_iter().filter_map(|(path, Known { state, digest, used: _ })| {
+    let lines = files.into_iter().filter_map(|(path, Known { state, digest, .. })| {
         let FileState { id: FileId { dev, ino }, len, mtime, ctime } = state;
         let path = path.to_str().filter(|path| !path.contains(['\n', '\r']))?;
         Some(format!("{digest} {dev} {ino} {len} {mtime} {ctime} {path}\n"))
@@ -209,7 +222,7 @@ fn parse(text: &str) -> Option<HashMap<PathBuf, Known>> {
                 mtime: words.next()?.parse().ok()?,
                 ctime: words.next()?.parse().ok()?,
             };
-            Some((PathBuf::from(words.next()?), Known { state, digest, used: -place }))
+            Some((PathBuf::from(words.next()?), Known { state, digest, is_shared: true, used: -place }))
         })
         .collect()
 }
@@ -229,7 +242,7 @@ mod tests {
         let note = |cache: &FileDigestCache, path: &Path| {
             let mut state = cache.locked();
             if state.recall(path, STATE).is_none() {
-                state.note(path, STATE, Digest::of(path.as_os_str().as_encoded_bytes()));
+                state.note(path, STATE, Digest::of(path.as_os_str().as_encoded_bytes()), true);
             }
         };
         let cache = FileDigestCache::open(&file);
@@ -237,6 +250,7 @@ mod tests {
         cache.save();
         // The first file is requested again; ten new files displace the ten least recently requested ones.
         let cache = FileDigestCache::open(&file);
+        cache.locked().devices.insert(STATE.id.dev, ChangeTimes::Own);
         assert_eq!(cache.locked().known.len(), MAX_FILES);
         note(&cache, &name(0, "old"));
         (0..10).for_each(|at| note(&cache, &name(at, "new")));
@@ -255,7 +269,12 @@ mod tests {
         let file = temp.path().join("digests");
         let cache = FileDigestCache::open(&file);
         for at in 0..3000 {
-            cache.locked().note(Path::new(&format!("/{at}/{}", "x".repeat(4000))), STATE, Digest::of(b"it"));
+            cache.locked().note(
+                Path::new(&format!("/{at}/{}", "x".repeat(4000))),
+                STATE,
+                Digest::of(b"it"),
+                true,
+            );
         }
         cache.save();
         assert!(FileDigestCache::open(&file).locked().known.len() > 1500);

@@ -33,6 +33,7 @@
 
 mod call;
 mod cancel;
+mod change_time;
 mod clock;
 mod dir;
 mod ffi;
@@ -51,6 +52,7 @@ mod tree;
 
 pub use call::{FsCall, FsOp, Permit, Watcher};
 pub use cancel::CancelToken;
+pub use change_time::ChangeTimes;
 pub use clock::{Clock, FileClock, idle, unix};
 pub use dir::{Dir, DirEntry, FileRead, Names};
 pub use limits::{has_no_locks, is_out_of_files, max_open_files};

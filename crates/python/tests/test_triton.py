@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -191,52 +190,6 @@ class HitTest(TritonTest):
             with open(path, "ab") as file:
                 file.write(b"\0")
         self.assertEqual([compiles(), compiles()], [1, 0])
-
-    def test_the_digests_of_compilers_are_shared_and_never_stale(self) -> None:
-        compiler = self.root / "compiler"
-        compiler.write_bytes(b"one")
-        program = (
-            "import os; from opkeep.triton import _toolchain as t; of = lambda *parts: t._toolchains.of(list(parts)); "
-            f"print(of(('c', {str(compiler)!r}, '')) == of(('c', None, os.environ['CONTENT'])))"
-        )
-        private = self.root / f"opkeep-{os.geteuid()}"
-
-        def has(content: str) -> bool:
-            environment = {**os.environ, "TMPDIR": str(self.root), "CONTENT": content}
-            output = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-            return output.stdout.strip() == "True"
-
-        # A file that has just changed is not recorded.
-        self.assertTrue(has("one"))
-        self.assertFalse((private / "digests").exists())
-        state = compiler.stat()
-        fields = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-
-        def record(content: bytes, is_valid: bool = True) -> None:
-            digest = hashlib.sha256(content).hexdigest()
-            body = f"opkeep digests 1\n{digest} {' '.join(map(str, fields))} {compiler}\n"
-            end = hashlib.sha256(body.encode() if is_valid else b"").hexdigest()
-            (private / "digests").write_text(f"{body}{end}\n")
-
-        # The record of another process is used. If it is damaged, or if others may have written it, it is not.
-        record(b"planted")
-        self.assertTrue(has("planted"))
-        record(b"planted", is_valid=False)
-        self.assertTrue(has("one"))
-        record(b"planted")
-        if os.geteuid() == 0:
-            os.chown(private / "digests", 65534, 65534)
-            self.assertTrue(has("one"))
-            record(b"planted")
-            os.chown(private / "digests", 0, 0)
-        private.chmod(0o777)
-        self.assertTrue(has("one"))
-        private.chmod(0o700)
-        self.assertTrue(has("planted"))
-        # Another file of equal size and time, written in place.
-        compiler.write_bytes(b"two")
-        os.utime(compiler, ns=(state.st_atime_ns, state.st_mtime_ns))
-        self.assertTrue(has("two"))
 
     def test_always_compile_replaces_what_is_stored(self) -> None:
         kernel = self.kernels.compile()

@@ -20,6 +20,10 @@ NO_TRITON = "Triton is not installed: see `cargo xtask frameworks`"
 
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
+_work_dir = tempfile.TemporaryDirectory()
+# The digests of compilers are those of these tests and their workers, not the user's.
+os.environ["TMPDIR"] = _work_dir.name
+
 
 class Worker:
     """A process that compiles on command."""

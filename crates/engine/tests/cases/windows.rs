@@ -33,6 +33,10 @@ fn a_file_is_remembered_after_a_moment() {
     let dir = tempfile::tempdir().unwrap();
     let (file, cache_file) = (dir.path().join("cc1"), dir.path().join("digests"));
     std::fs::write(&file, "one").unwrap();
+    // Its change time is its own, also where directories of several file systems are one.
+    let past = std::time::SystemTime::now() - Duration::from_secs(3600);
+    let written = std::fs::File::options().write(true).open(&file).unwrap();
+    written.set_times(std::fs::FileTimes::new().set_modified(past)).unwrap();
     for (pause, is_remembered) in [(Duration::ZERO, false), (MOMENT, true)] {
         sleep(pause);
         let cache = FileDigestCache::open(&cache_file);

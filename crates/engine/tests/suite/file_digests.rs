@@ -34,12 +34,28 @@ fn a_fresh_file_is_not_remembered() {
     assert_eq!(cache.digest(&file).unwrap(), Digest::of(b"two"));
 }
 
+/// Writes a file, and then sets an older time, as an installer does.
+fn install(path: &Path, content: &str, modified: SystemTime) {
+    std::fs::write(path, content).unwrap();
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.set_times(FileTimes::new().set_modified(modified)).unwrap();
+}
+
+/// Replaces a digest in the file of a cache.
+fn plant(cache_file: &Path, old: &[u8], new: &[u8]) {
+    let planted = std::fs::read_to_string(cache_file).unwrap();
+    let planted = planted.replace(&Digest::of(old).to_string(), &Digest::of(new).to_string());
+    let body = &planted[..planted.trim_end().rfind('\n').unwrap() + 1];
+    std::fs::write(cache_file, format!("{body}{}\n", Digest::of(body.as_bytes()))).unwrap();
+}
+
 /// The digest of an old file is kept across processes, until anything about the file changes.
 #[test]
 fn a_settled_file_is_remembered_until_it_changes() {
     let dir = tempfile::tempdir().unwrap();
     let (file, cache_file) = (dir.path().join("cc1"), dir.path().join("digests"));
-    std::fs::write(&file, "one").unwrap();
+    let modified = SystemTime::now() - Duration::from_secs(3600);
+    install(&file, "one", modified);
     let cache = settled(&cache_file);
     assert_eq!(cache.digest(&file).unwrap(), Digest::of(b"one"));
     cache.save();
@@ -47,25 +63,51 @@ fn a_settled_file_is_remembered_until_it_changes() {
     assert!(saved.contains(&Digest::of(b"one").to_string()));
 
     // A valid cache with another digest: if the cache is used, it returns that digest.
-    let planted = saved.replace(&Digest::of(b"one").to_string(), &Digest::of(b"planted").to_string());
-    let body = &planted[..planted.trim_end().rfind('\n').unwrap() + 1];
-    std::fs::write(&cache_file, format!("{body}{}\n", Digest::of(body.as_bytes()))).unwrap();
+    plant(&cache_file, b"one", b"planted");
     assert_eq!(FileDigestCache::open(&cache_file).digest(&file).unwrap(), Digest::of(b"planted"));
     // Without its checksum, the cache counts as missing.
-    std::fs::write(&cache_file, &planted).unwrap();
+    let planted = std::fs::read_to_string(&cache_file).unwrap();
+    std::fs::write(
+        &cache_file,
+        saved.replace(&Digest::of(b"one").to_string(), &Digest::of(b"planted").to_string()),
+    )
+    .unwrap();
     assert_eq!(FileDigestCache::open(&cache_file).digest(&file).unwrap(), Digest::of(b"one"));
 
     // With the same size and the same modification time, the change time shows the change.
-    let modified = std::fs::metadata(&file).unwrap().modified().unwrap();
-    std::fs::write(&cache_file, format!("{body}{}\n", Digest::of(body.as_bytes()))).unwrap();
-    std::fs::write(&file, "two").unwrap();
-    std::fs::File::options()
-        .write(true)
-        .open(&file)
-        .unwrap()
-        .set_times(FileTimes::new().set_modified(modified))
-        .unwrap();
+    std::fs::write(&cache_file, planted).unwrap();
+    install(&file, "two", modified);
     assert_eq!(FileDigestCache::open(&cache_file).digest(&file).unwrap(), Digest::of(b"two"));
+}
+
+/// A container's image reports the times that its builder chose, so an equal state in another process may be another
+/// content. As with `proc`, which has no times of its own either, such a digest is of one process.
+#[test]
+fn a_digest_on_a_file_system_without_change_times_is_not_shared() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache_file = dir.path().join("digests");
+    let image = Path::new("/proc/version");
+    // The state of the file stays the same while it is open.
+    let (_open, content) = (std::fs::File::open(image).unwrap(), std::fs::read(image).unwrap());
+    let installed = dir.path().join("cc1");
+    install(&installed, "one", SystemTime::now() - Duration::from_secs(3600));
+    let cache = settled(&cache_file);
+    assert_eq!(cache.digest(image).unwrap(), Digest::of(&content));
+    cache.save();
+    assert!(!cache_file.exists());
+    cache.digest(&installed).unwrap();
+    cache.save();
+    let saved = std::fs::read_to_string(&cache_file).unwrap();
+    assert!(saved.contains(" /") && !saved.contains("/proc"), "{saved}");
+
+    // The record of an earlier release, with the state that the file still has.
+    let found = std::fs::metadata(image).unwrap();
+    let of = |seconds: i64, nanos: i64| seconds * 1_000_000_000 + nanos;
+    let (mtime, ctime) = (of(found.mtime(), found.mtime_nsec()), of(found.ctime(), found.ctime_nsec()));
+    let line = format!("{} {} {} {mtime} {ctime} {}", found.dev(), found.ino(), found.len(), image.display());
+    std::fs::write(&cache_file, format!("opkeep digests 1\n{} {line}\n-\n", Digest::of(b"old"))).unwrap();
+    plant(&cache_file, b"old", b"planted");
+    assert_eq!(settled(&cache_file).digest(image).unwrap(), Digest::of(&content));
 }
 
 /// Two versions side by side, and a link that is switched over: another file with the same path, size and times.
@@ -99,14 +141,7 @@ fn another_file_of_the_same_size_and_dates_is_another() {
 fn a_file_from_the_future_is_not_remembered() {
     let dir = tempfile::tempdir().unwrap();
     let (file, cache_file) = (dir.path().join("cc1"), dir.path().join("digests"));
-    std::fs::write(&file, "one").unwrap();
-    let future = SystemTime::now() + Duration::from_secs(3600);
-    std::fs::File::options()
-        .write(true)
-        .open(&file)
-        .unwrap()
-        .set_times(FileTimes::new().set_modified(future))
-        .unwrap();
+    install(&file, "one", SystemTime::now() + Duration::from_secs(3600));
     let cache = FileDigestCache::open(&cache_file);
     cache.digest(&file).unwrap();
     cache.save();

@@ -52,9 +52,13 @@ _CPU_TOOLS = (
 """The programs that triton-ascend runs for `cpu`, below the directories of these variables."""
 
 
+_WORK_DIR = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
+"""The directory of work directories, whatever directory the program changes to."""
+
+
 def _new_toolchains() -> None:
     global _toolchains
-    _toolchains = _native.Toolchains(os.environ.get("TMPDIR") or "/tmp")
+    _toolchains = _native.Toolchains(_WORK_DIR)
 
 
 # Threads of its parent may have been in the middle of a call.
