@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import unittest
+from importlib.metadata import Distribution
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from unittest import mock
@@ -18,7 +19,7 @@ from unittest import mock
 import opkeep
 import opkeep.jax._hooks
 from opkeep.jax import _cache
-from opkeep.jax._toolchain import packages, toolchain
+from opkeep.jax._toolchain import _content, packages, toolchain
 from helper import at_most
 
 HAS_JAX = importlib.util.find_spec("jax") is not None
@@ -207,6 +208,41 @@ class ToolchainTest(unittest.TestCase):
                     cache.put("add-key", text.encode())
                 with _cache.Compile("gpu", is_shared=True):
                     self.assertEqual(get_executable_and_time(), text.encode())
+
+    def test_code_that_changes_after_the_installation(self) -> None:
+        for name in ("pkg/lib.so", "pkg/lib.so.12", "pkg/bin/ptxas", "pkg/nvvm/libdevice.10.bc"):
+            with self.subTest(name):
+                site = Path(tempfile.mkdtemp(dir=self.root))
+                info = site / "pkg-1.dist-info"
+                (site / name).parent.mkdir(parents=True)
+                info.mkdir()
+                (site / name).write_text("one")
+                (info / "METADATA").write_text("Name: pkg\nVersion: 1\n")
+                (info / "RECORD").write_text(f"{name},,\npkg-1.dist-info/RECORD,,\n")
+                before = _content(Distribution.at(info))
+                self.assertEqual(_content(Distribution.at(info)), before)
+                while (site / name).stat().st_ctime_ns <= (info / "RECORD").stat().st_ctime_ns:
+                    (site / name).write_text("another")
+                self.assertNotEqual(_content(Distribution.at(info)), before)
+
+    def test_an_unexpected_exception_fails_no_compile(self) -> None:
+        cache = _cache.SharedCache(str(self.root / "store"), None, "0.10")
+
+        def get_executable_and_time() -> bytes | None:
+            return cache.get("add-key")
+
+        with _cache.Compile("cpu", is_shared=True), self.assertLogs("opkeep", "WARNING") as logs:
+            with mock.patch.object(_cache, "toolchain", side_effect=ValueError("no package")):
+                self.assertIsNone(get_executable_and_time())
+                cache.put("add-key", b"code")
+        self.assertEqual(len(logs.output), 2, logs.output)
+        with (
+            _cache.Compile("cpu", is_shared=True),
+            # As that of a signal handler of the program.
+            mock.patch.object(_cache.Cache, "get_or_begin", side_effect=ZeroDivisionError),
+            self.assertRaises(ZeroDivisionError),
+        ):
+            get_executable_and_time()
 
     @unittest.skipUnless(HAS_JAX, "JAX is not installed: `cargo xtask frameworks` installs it")
     def test_the_packages_are_those_of_the_moment_when_it_was_enabled(self) -> None:

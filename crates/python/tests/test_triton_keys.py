@@ -32,7 +32,7 @@ class KeyTest(TritonTest):
 
     def forget(self) -> None:
         """Go on as a new process: nothing is loaded."""
-        self.loaded._states.clear()
+        self.loaded._contents.clear()
         self.loaded._replaced.clear()
         self.loaded.digest_of_package.cache_clear()
         self.toolchain._version_of.cache_clear()
@@ -242,6 +242,12 @@ class ContentTest(KeyTest):
         with self.assertRaises(LookupError):
             self.key(("xpu", "x", 0), None)
 
+    def test_a_module_of_another_name(self) -> None:
+        # Before Triton 3.3, the module of the backend is called `nvidia`, as is the package of CUDA's wheels.
+        backend = type("CUDABackend", (), {"__module__": "nvidia"})()
+        with mock.patch.dict(sys.modules, {"nvidia": types.ModuleType("nvidia")}):
+            self.assertIn("ptxas", self.parts(lambda: self.key(self.kernels.CUDA, backend)))
+
     def test_the_tools_of_the_processor(self) -> None:
         with mock.patch.object(self.loaded, "_load_time", return_value=NEVER):
             backend, _ = self.other_backend()
@@ -253,84 +259,6 @@ class ContentTest(KeyTest):
                         before = self.key(("cpu", "x", 0), backend)
                         self.program(name, "another")
                         self.assertNotEqual(self.key(("cpu", "x", 0), backend), before, name)
-
-
-class LoadedTest(KeyTest):
-    """Code that is replaced while a process has it loaded."""
-
-    def test_a_code_generator(self) -> None:
-        import triton.backends.amd.compiler as module
-
-        if not hasattr(module, "get_amd_codegen_path"):
-            self.skipTest("this Triton has its code generator in its library")
-        with mock.patch.dict(os.environ, {"TRITON_AMD_CODEGEN_PATH": str(self.program("gen.so", "one"))}):
-            before = self.key(self.kernels.HIP)
-            self.assertEqual(self.key(self.kernels.HIP), before)
-            self.program("gen.so", "another")
-            for _ in range(2):
-                with self.assertRaises(self.loaded.ReplacedError):
-                    self.key(self.kernels.HIP)
-            self.forget()
-            self.assertNotEqual(self.key(self.kernels.HIP), before)
-
-    def test_a_package(self) -> None:
-        package = self.root / "package"
-        (package / "backends").mkdir(parents=True)
-        (package / "backends/compiler.py").touch()
-        (self.root / "elsewhere").mkdir()
-        (package / "linked").symlink_to(self.root / "elsewhere")
-        (package / "linked/again").symlink_to(package)
-        begin = self.loaded._load_time()
-        self.assertLess(begin, (package / "backends/compiler.py").stat().st_ctime_ns)
-        with self.assertRaises(self.loaded.ReplacedError):
-            self.loaded.check_package(str(package))
-        for later in ("backends/compiler.py", "linked/passes.so", "link.py"):
-            with self.subTest(later):
-                (package / "link.py").unlink(missing_ok=True)
-                self.forget()
-                now = max(path.stat().st_ctime_ns for path in self.root.rglob("*.[ps]*"))
-                with mock.patch.object(self.loaded, "_load_time", return_value=now):
-                    self.loaded.check_package(str(package))
-                    self.forget()
-                    while not (package / later).exists() or (package / later).lstat().st_ctime_ns <= now:
-                        (package / later).unlink(missing_ok=True)
-                        if later == "link.py":
-                            (package / later).symlink_to(__file__)
-                        else:
-                            (package / later).write_text("changed")
-                    with self.assertRaises(self.loaded.ReplacedError) as caught:
-                        self.loaded.check_package(str(package))
-                    self.assertIn(later, str(caught.exception))
-
-    def test_triton_was_not_replaced(self) -> None:
-        import triton
-
-        self.loaded.check_package(str(Path(triton.__file__).parent))
-
-    def test_nothing_is_kept_after_triton_was_replaced(self) -> None:
-        import triton
-
-        directory = str(Path(triton.__file__).parent)
-        self.kernels.compile()
-        with (
-            mock.patch.dict(self.loaded._replaced, {directory: f"{directory}/compiler/compiler.py"}),
-            self.assertLogs("opkeep", "WARNING") as logs,
-        ):
-            self.kernels.compile(512)
-            self.kernels.compile()
-        self.assert_compiled(3)
-        self.assertEqual(len(logs.output), 1, logs.output)
-        self.assertIn("compiler.py has changed", logs.output[0])
-        self.kernels.compile()
-        self.assert_compiled(0)
-        self.kernels.compile(512)
-        self.assert_compiled(1)
-
-    def test_a_module_of_another_name(self) -> None:
-        # Before Triton 3.3, the module of the backend is called `nvidia`, as is the package of CUDA's wheels.
-        backend = type("CUDABackend", (), {"__module__": "nvidia"})()
-        with mock.patch.dict(sys.modules, {"nvidia": types.ModuleType("nvidia")}):
-            self.assertIn("ptxas", self.parts(lambda: self.key(self.kernels.CUDA, backend)))
 
 
 class LauncherTest(KeyTest):

@@ -21,8 +21,8 @@ from triton_helper import TritonTest, Worker
 
 SECOND = 1.0
 """The seconds after which the others are free, as documented. They are free after a fifth of a second; the machine may be busy."""
-SOON = 5.0
-"""The seconds after which they have compiled, where this process measures it. The machine may be busy."""
+SOON = 25.0
+"""The seconds after which they have compiled, where this process measures it. A wait that does not end takes 30."""
 
 
 class WaitTest(TritonTest):
@@ -62,7 +62,7 @@ class WaitTest(TritonTest):
             def delay_with(block: int, keep: bool = keep) -> float:
                 self.assertEqual(one.run(f"fail({block}, keep={keep})"), "CompilationError")
                 self.assertEqual(other.run(f"fail({block}, keep=False)"), "CompilationError")
-                return other.run("kernels.compiles.began - times['asked']")
+                return other.run("kernels.compiles.began - times['requested']")
 
             self.assert_free_within_a_second(delay_with)
 
@@ -441,6 +441,8 @@ class InductorTest(TritonTest):
 
     def test_a_group_that_is_not_that_of_its_record_is_compiled_again(self) -> None:
         record = self.saved["add.json.opkeep"]
+        first, *lines = record.splitlines(keepends=True)
+        head = first.replace(b" %d\n" % len(lines), b" %d\n" % (len(lines) - 1))
         damages = {
             "a cut object": {"add__cubin": self.saved["add.cubin"][:1000]},
             "another object": {"add__cubin": self.saved["add.cubin"][:-1] + b"x"},
@@ -451,6 +453,8 @@ class InductorTest(TritonTest):
             "a record of another entry": {"add__json.opkeep": record.replace(record[9:19], b"0" * 10, 1)},
             "a record of a later version": {"add__json.opkeep": record.replace(b"opkeep 1", b"opkeep 2")},
             "a record that is cut": {"add__json.opkeep": record[:200]},
+            "a record without the metadata": {"add__json.opkeep": b"".join([head, *(x for x in lines if b" add.json" not in x)])},
+            **{f"{count} files": {"add__json.opkeep": b"".join([first, *lines[:count]])} for count in range(len(lines))},
             "a record of another directory": {"add__json.opkeep": record.replace(b" add.cubin", b" ../add.cubin")},
         }
         for damage, changed in damages.items():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from unittest import mock
 
 from helper import until
-from opkeep.triton import _tickets
+from opkeep.triton import _log, _tickets
 
 
 class Manager:
@@ -31,14 +31,14 @@ def began(manager: Manager) -> None:
     _tickets.watch(manager, sys._getframe(1))  # type: ignore[arg-type]
 
 
-def ask(manager: Manager) -> None:
+def request(manager: Manager) -> None:
     """Do what a manager does before it begins a ticket in the caller's frame."""
     _tickets.release_ended(manager, sys._getframe(1))  # type: ignore[arg-type]
 
 
 def compile_with(manager: Manager, during: Callable[[], object] = lambda: None, fails: bool = False) -> int:
     """Do what a compile does with its manager. Return the identity of its frame."""
-    ask(manager)
+    request(manager)
     began(manager)
     during()
     if fails:
@@ -57,7 +57,7 @@ class LookTest(unittest.TestCase):
 
     def look(self) -> None:
         """Do what the thread does at each look."""
-        _tickets._release(lambda entry: True)
+        _tickets._check_all()
 
     def assert_released(self, manager: Manager) -> None:
         """Wait for the thread."""
@@ -73,7 +73,7 @@ class TicketTest(LookTest):
             thread.start()
             thread.join()
             self.look()
-            ask(Manager())
+            request(Manager())
             self.assertTrue(manager.has_ticket)
 
         compile_with(manager, during)
@@ -102,12 +102,12 @@ class TicketTest(LookTest):
             for _ in range(20):
                 managers.append(Manager())
                 compile_with(managers[-1], during)
-            # In any case, a frame that asks again has this identity.
+            # In any case, the frame of another request has this identity.
             first, second = Manager(), Manager()
             began(first)
-            ask(first)
+            request(first)
             self.assertTrue(first.has_ticket)
-            ask(second)
+            request(second)
             self.assertFalse(first.has_ticket)
 
     def test_a_thread_with_the_number_of_an_ended_one_does_not_keep_its_ticket(self) -> None:
@@ -158,6 +158,30 @@ class TicketTest(LookTest):
         self.assertFalse(manager.has_ticket)
 
 
+    def test_an_unexpected_exception_ends_no_check(self) -> None:
+        class Fails(Manager):
+            def release(self) -> None:
+                raise RuntimeError("no release")
+
+        class FailsToo(Manager):
+            @property
+            def has_ticket(self) -> bool:
+                raise RuntimeError("no ticket")
+
+            @has_ticket.setter
+            def has_ticket(self, value: bool) -> None: ...
+
+        managers = [Fails(), FailsToo(), Manager()]
+        ended = (lambda: sys._getframe())()
+        self.addCleanup(_log._warned.clear)
+        with self.assertLogs("opkeep", "WARNING") as logs:
+            for manager in managers:
+                _tickets.watch(manager, ended)  # type: ignore[arg-type]
+            self.assert_released(managers[-1])
+        self.assertTrue(_tickets._has_thread)
+        self.assertEqual(len(logs.output), 1, logs.output)
+
+
 class CoroutineTest(LookTest):
     def test_a_compile_in_a_coroutine_keeps_its_ticket(self) -> None:
         manager = Manager()
@@ -190,7 +214,7 @@ class CoroutineTest(LookTest):
         manager = Manager()
 
         async def run() -> None:
-            ask(manager)
+            request(manager)
             began(manager)
             self.look()
             self.assertTrue(manager.has_ticket)
@@ -224,7 +248,7 @@ class GreenletTest(LookTest):
         for _ in range(3):
             time.sleep(0.02)
             self.look()
-            ask(Manager())
+            request(Manager())
             self.assertTrue(manager.has_ticket)
         # The main greenlet is suspended now, and the other one runs.
         compiling.switch()

@@ -6,9 +6,13 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import opkeep
 from helper import FILES, KEY, CacheTest, at_most, until
+
+LIMIT = 25
+"""The seconds that a wait may take here: the machine may be busy. One that does not end takes a minute, or for ever."""
 
 
 class Counter(threading.Thread):
@@ -41,56 +45,46 @@ class Counter(threading.Thread):
 
 class ThreadsTest(CacheTest):
     def test_other_threads_run_during_a_wait(self) -> None:
-        with self.begin(), Counter() as counter:
+        begins, cache = threading.Event(), self.open()
+
+        def wait() -> None:
+            begins.set()
+            cache.get_or_begin(KEY, timeout=60)
+
+        thread = threading.Thread(target=wait)
+        with self.begin() as ticket, Counter() as counter:
+            thread.start()
+            begins.wait()
             before = counter.count
-            with self.assertRaises(opkeep.WaitTimeoutError):
-                self.wait_in_thread(timeout=0.5)
-            self.assertGreater(counter.count - before, 20)
+            until(lambda: counter.count - before > 50, "the run of another thread")
+            ticket.publish(FILES)
+        thread.join()
 
     def test_other_threads_run_while_a_ticket_is_dropped(self) -> None:
         tickets = [self.open().get_or_begin(bytes([number]) * 32) for number in range(200)]
-        interval = sys.getswitchinterval()
-        self.addCleanup(sys.setswitchinterval, interval)
         with Counter() as counter:
-            # From here on, a thread runs only if another one releases the lock by itself.
-            sys.setswitchinterval(1000)
+            self.assertGreater(self.counted(counter, tickets.clear), 0)
+
+    def counted(self, counter: Counter, function: Callable[[], object]) -> int:
+        """Return how often a thread counts while a function runs, if it runs only when another one releases the lock by itself."""
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1000)
+        try:
             before = counter.count
-            while tickets:
-                tickets.pop()
-            counted = counter.count - before
+            function()
+            return counter.count - before
+        finally:
             sys.setswitchinterval(interval)
-        self.assertGreater(counted, 0)
-
-    def wait_in_thread(self, timeout: float) -> None:
-        """Wait for the key in another thread: this one holds the ticket, and does not wait."""
-        raised: list[BaseException] = []
-
-        def wait() -> None:
-            try:
-                self.open().get_or_begin(KEY, timeout=timeout)
-            except opkeep.Error as error:
-                raised.append(error)
-
-        thread = threading.Thread(target=wait)
-        thread.start()
-        thread.join()
-        for error in raised:
-            raise error
 
     def test_other_threads_run_while_100_mb_are_published_and_read(self) -> None:
         content = bytes(100_000_000)
         with self.begin() as ticket, Counter() as counter:
-            before = counter.count
-            self.assertTrue(ticket.publish({"large": content}))
-            published = counter.count - before
-            before = counter.count
-            hit = self.cache.get(KEY)
-            read = counter.count - before
-        assert hit is not None
-        self.assertEqual(hit["large"], content)
-        # Both take some 100 ms, in which a thread without the lock of the interpreter would not count at all.
-        self.assertGreater(published, 5)
-        self.assertGreater(read, 5)
+            # Both take some 100 ms.
+            self.assertGreater(self.counted(counter, lambda: ticket.publish({"large": content})), 0)
+            hits: list[opkeep.Hit | None] = []
+            self.assertGreater(self.counted(counter, lambda: hits.append(self.cache.get(KEY))), 0)
+        assert hits[0] is not None
+        self.assertEqual(hits[0]["large"], content)
 
     def test_of_eight_threads_one_builds(self) -> None:
         built: list[int] = []
@@ -126,7 +120,7 @@ class ThreadsTest(CacheTest):
         thread = threading.Thread(target=hold)
         thread.start()
         other.wait()
-        with self.begin(), at_most(1), self.cache.get_or_begin(bytes(32)) as claim:
+        with self.begin(), at_most(LIMIT), self.cache.get_or_begin(bytes(32)) as claim:
             assert isinstance(claim, opkeep.Ticket)
             self.assertIn("this thread holds another ticket", str(claim.unshared_reason))
         ends.set()
@@ -158,25 +152,25 @@ class HolderTest(CacheTest):
         self.holder.stdin.flush()
 
     def test_a_timeout_ends_a_wait(self) -> None:
-        with at_most(1), self.assertRaisesRegex(opkeep.WaitTimeoutError, "did not finish") as raised:
+        with at_most(LIMIT), self.assertRaisesRegex(opkeep.WaitTimeoutError, "did not finish") as raised:
             self.cache.get_or_begin(KEY, timeout=0.1)
         self.assertIsInstance(raised.exception, TimeoutError)
 
     def test_a_wait_gets_the_files(self) -> None:
         self.tell("time.sleep(0.2); ticket.publish({'a': b'x'})")
-        with at_most(5):
+        with at_most(LIMIT):
             hit = self.cache.get_or_begin(KEY)
         assert isinstance(hit, opkeep.Hit)
         self.assertTrue(hit.waited)
 
     def test_a_reason_reaches_the_waiters(self) -> None:
         self.tell("time.sleep(0.2); ticket.abandon('line 3: no such type')")
-        with at_most(5), self.assertRaisesRegex(opkeep.HolderFailedError, "^line 3: no such type$"):
+        with at_most(LIMIT), self.assertRaisesRegex(opkeep.HolderFailedError, "^line 3: no such type$"):
             self.cache.get_or_begin(KEY)
 
     def test_an_exception_in_the_holder_frees_the_key(self) -> None:
         self.tell("exec('with ticket:\\n  time.sleep(0.2); raise SystemExit(0)')")
-        with at_most(5), self.cache.get_or_begin(KEY) as ticket:
+        with at_most(LIMIT), self.cache.get_or_begin(KEY) as ticket:
             assert isinstance(ticket, opkeep.Ticket)
             self.assertTrue(ticket.is_shared)
 
@@ -184,8 +178,8 @@ class HolderTest(CacheTest):
         timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
         timer.start()
         self.addCleanup(timer.join)
-        with at_most(1), self.assertRaises(KeyboardInterrupt):
-            self.cache.get_or_begin(KEY, timeout=10)
+        with at_most(LIMIT), self.assertRaises(KeyboardInterrupt):
+            self.cache.get_or_begin(KEY, timeout=60)
 
     def test_the_exception_of_a_signal_handler_ends_a_wait(self) -> None:
         def handler(number: int, frame: object) -> None:
@@ -194,8 +188,8 @@ class HolderTest(CacheTest):
         before = signal.signal(signal.SIGALRM, handler)
         self.addCleanup(signal.signal, signal.SIGALRM, before)
         signal.setitimer(signal.ITIMER_REAL, 0.1)
-        with at_most(1), self.assertRaises(ZeroDivisionError):
-            self.cache.get_or_begin(KEY, timeout=10)
+        with at_most(LIMIT), self.assertRaises(ZeroDivisionError):
+            self.cache.get_or_begin(KEY, timeout=60)
 
     def test_a_signal_handler_that_returns_ends_no_wait(self) -> None:
         calls: list[int] = []
@@ -209,5 +203,5 @@ class HolderTest(CacheTest):
         before = signal.signal(signal.SIGALRM, handler)
         self.addCleanup(signal.signal, signal.SIGALRM, before)
         signal.setitimer(signal.ITIMER_REAL, 0.1)
-        self.assertIsInstance(self.cache.get_or_begin(KEY, timeout=10), opkeep.Hit)
+        self.assertIsInstance(self.cache.get_or_begin(KEY, timeout=60), opkeep.Hit)
         self.assertEqual(len(calls), 1)

@@ -16,12 +16,12 @@ import triton_kernels as kernels
 
 kept: list[object] = []
 times: dict[str, float] = {}
-"""When `fail` asked for the last kernel, and when that failed."""
+"""When `fail` requested the last kernel, and when that failed."""
 
 
 def fail(block: int = 3, keep: bool = True) -> str:
     """Compile a kernel that fails."""
-    times["asked"] = time.monotonic()
+    times["requested"] = time.monotonic()
     try:
         kernels.compile(block)
     except Exception as error:

@@ -120,7 +120,8 @@ impl Directory {
             let bytes = self.shared.read(&name).ok()?;
             (Digest::of(&bytes) == digest).then_some((name, bytes))
         };
-        (record.entry == *key).then(|| record.files.into_iter().map(read).collect())?
+        let is_of_group = record.entry == *key && record.files.iter().any(|(file, _)| file == name);
+        is_of_group.then(|| record.files.into_iter().map(read).collect())?
     }
 
     /// The further files of the group `listed`: their names and contents.

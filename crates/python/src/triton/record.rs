@@ -4,7 +4,7 @@
 //! The record says of which entry they are, so with which compilers they were made, and which bytes they should have:
 //!
 //! ```text
-//! opkeep 1 <key of the entry>
+//! opkeep 1 <key of the entry> <number of files>
 //! <SHA-256 digest> add.json
 //! <SHA-256 digest> add.cubin
 //! ```
@@ -29,19 +29,24 @@ impl Record {
     }
 
     /// The text of the record of an entry.
-    pub(crate) fn render<'a>(entry: &Digest, files: impl Iterator<Item = (&'a str, &'a Digest)>) -> String {
+    pub(crate) fn render<'a>(
+        entry: &Digest,
+        files: impl ExactSizeIterator<Item = (&'a str, &'a Digest)>,
+    ) -> String {
+        let head = format!("{HEAD}{entry} {}\n", files.len());
         let lines = files.map(|(name, digest)| format!("{digest} {name}\n"));
-        format!("{HEAD}{entry}\n") + &lines.collect::<String>()
+        head + &lines.collect::<String>()
     }
 
-    /// Reads a record. `None` if it is none, or one of a later version.
+    /// Reads a record. `None` if it is none, is cut, or is one of a later version.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut lines = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?.split('\n');
-        let entry = lines.next()?.strip_prefix(HEAD)?.parse().ok()?;
+        let (entry, count) = lines.next()?.strip_prefix(HEAD)?.split_once(' ')?;
         let file = |line: &str| {
             let (digest, name) = line.split_once(' ')?;
             Some((name.to_owned(), digest.parse().ok()?))
         };
-        Some(Self { entry, files: lines.map(file).collect::<Option<_>>()? })
+        let files: Vec<_> = lines.map(file).collect::<Option<_>>()?;
+        (files.len().to_string() == count).then_some(Self { entry: entry.parse().ok()?, files })
     }
 }

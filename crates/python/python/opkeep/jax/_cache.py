@@ -68,16 +68,21 @@ class SharedCache:
         compile = _current.compile
         # JAX also asks whether an executable is there, without making it.
         makes = sys._getframe(1).f_code.co_name == "get_executable_and_time"
+        waits = False
         try:
             if compile is not None:
                 compile.toolchain = toolchain(compile.platform)
             cache, own_key = self._cache(compile), _key(key)
             if compile is None or not compile.is_shared or not makes:
                 return _executable(cache.get(own_key))
+            waits = True
             claim = cache.get_or_begin(own_key, timeout=self._timeout)
         except WaitTimeoutError:
             return None
-        except (Error, OSError) as error:
+        except Exception as error:
+            if waits and not isinstance(error, Error):
+                # A signal handler raised it: it is the program's.
+                raise
             logger.warning("JAX compiles by itself: %s", error)
             return None
         if isinstance(claim, Hit):
@@ -98,7 +103,7 @@ class SharedCache:
                 ticket.publish(files, kernel=kernel, framework_version=self._version)
             else:
                 self._cache(compile).publish(_key(key), files, kernel=kernel, framework_version=self._version)
-        except (Error, OSError) as error:
+        except Exception as error:
             logger.warning("an executable of JAX is not kept: %s", error)
         finally:
             if ticket is not None:

@@ -79,8 +79,8 @@ def _add(digest: hashlib._Hash, *texts: str) -> None:
 
 
 def _content(package: Distribution) -> bytes:
-    """Return a digest of a package: of the list of its files, in which the installer wrote their digests. A library that
-    changed after the list was written is read."""
+    """Return a digest of a package: of the list of its files, in which the installer wrote their digests. A library,
+    program or bitcode file that changed after the list was written is read."""
     record = package.read_text("RECORD") or ""
     digest = hashlib.sha256()
     _add(digest, package.version, record)
@@ -88,7 +88,8 @@ def _content(package: Distribution) -> bytes:
     written = max((_changed(str(file.locate())) for file in files if file.name == "RECORD"), default=0)
     for file in files:
         path = str(file.locate())
-        if ".so" in file.suffixes and _changed(path) > written:
+        is_code = ".so" in file.suffixes or file.suffix == ".bc" or file.parent.name == "bin"
+        if is_code and _changed(path) > written:
             _add(digest, path.rpartition("/")[2], _file_digest(path))
     return digest.digest()
 

@@ -58,7 +58,7 @@ def _target_name(backend: str, arch: str) -> str:
 
 
 def frame_of_compile(frame: FrameType | None) -> FrameType | None:
-    """Return the frame of Triton's `compile` that `frame` runs in."""
+    """Return the frame of Triton's `compile` in which `frame` was called, or None."""
     while frame is not None:
         if frame.f_code.co_name == "compile" and _is_compiler(frame.f_globals.get("__name__")):
             return frame

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import functools
 import logging
+import marshal
 import os
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
+from importlib.util import cache_from_source
 
 
-_states: dict[str, tuple[int, ...]] = {}
+_contents: dict[str, object] = {}
 _replaced: dict[str, str | None] = {}
 
 
@@ -21,13 +23,12 @@ class ReplacedError(Exception):
     """The file of loaded code has changed."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} has changed since this process loaded it; begin a new process")
+        super().__init__(f"{path} has changed since this process began, which may have loaded another one; begin a new process")
 
 
-def check_library(path: str) -> None:
-    """Fail if the file of a library differs from its state at the first call."""
-    state = state_of(path)
-    if _states.setdefault(path, state) != state:
+def check_library(path: str, content: object) -> None:
+    """Fail if the content of a library, or its digest, differs from that at the first call."""
+    if _contents.setdefault(path, content) != content:
         raise ReplacedError(path)
 
 
@@ -41,7 +42,7 @@ def check_package(directory: str) -> None:
     """Fail if a module or library below a directory has changed after this process loaded it. It looks once."""
     if directory not in _replaced:
         begin = _load_time()
-        _replaced[directory] = next((entry.path for entry in _code(directory) if _changed(entry) > begin), None)
+        _replaced[directory] = next((entry.path for entry in _code(directory) if _is_replaced(entry, begin)), None)
     path = _replaced[directory]
     if path is not None:
         raise ReplacedError(path)
@@ -75,10 +76,54 @@ def _code(directory: str) -> Iterator[os.DirEntry[str]]:
                     yield entry
 
 
-def _changed(entry: os.DirEntry[str]) -> int:
-    """Return when a file, or the link to it, last changed."""
-    own = entry.stat(follow_symlinks=False).st_ctime_ns
-    return max(own, entry.stat().st_ctime_ns) if entry.is_symlink() else own
+def _is_replaced(entry: os.DirEntry[str], begin: int) -> bool:
+    """Whether a file, or the link to it, was replaced after a time at which this process had not loaded it.
+
+    Installers give a file more names, or fewer, when they create or delete another environment. That changes the time of its
+    state, as does a replacement by an older file: so the file is compared with what is loaded then.
+    """
+    if entry.is_symlink() and entry.stat(follow_symlinks=False).st_ctime_ns > begin:
+        return True
+    stat = entry.stat()
+    if stat.st_ctime_ns <= begin:
+        return False
+    if stat.st_mtime_ns > begin:
+        return True
+    try:
+        if entry.name.endswith(".py"):
+            return not _is_loaded_module(entry.path, begin)
+        return not _is_loaded_library(os.path.realpath(entry.path), stat)
+    except (OSError, SyntaxError, ValueError, EOFError, TypeError):
+        return True
+
+
+def _is_loaded_library(path: str, stat: os.stat_result) -> bool:
+    """Whether this process has loaded the library at a path, or none of its name."""
+    loaded = set()
+    # A directory that is replaced is renamed before it is deleted, so the whole path does not count.
+    name = os.path.basename(path)
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            fields = line.rstrip("\n").split(maxsplit=5)
+            if len(fields) == 6 and name in os.path.basename(fields[5]):
+                major, minor = (int(number, 16) for number in fields[3].split(":"))
+                loaded.add((os.makedev(major, minor), int(fields[4])))
+    # With one name, its content may have been written in place, and its time been set.
+    return not loaded or stat.st_nlink > 1 and (stat.st_dev, stat.st_ino) in loaded
+
+
+def _is_loaded_module(path: str, begin: int) -> bool:
+    """Whether a module has the code that Python had compiled when this process began, or is not loaded."""
+    compiled = cache_from_source(path)
+    if os.path.exists(compiled) and os.stat(compiled).st_ctime_ns <= begin:
+        with open(path, "rb") as source, open(compiled, "rb") as code:
+            # The code follows a head of 16 bytes.
+            return bool(compile(source.read(), path, "exec", dont_inherit=True) == marshal.loads(code.read()[16:]))
+    # Before Triton 3.3, the modules of backends are loaded, but not among those of Python.
+    if os.path.basename(path) in ("compiler.py", "driver.py"):
+        return False
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return os.path.realpath(path) not in {os.path.realpath(file) for file in files if isinstance(file, str)}
 
 
 def _load_time() -> int:

@@ -62,7 +62,10 @@ class CacheManager:
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
         self.key = key
-        self._base = _stock.base_dir() or _stock.manager(key).cache_dir
+        self._base = _stock.base_dir()
+        if not self._base:
+            # As Triton's own manager.
+            raise RuntimeError("Triton has no directory for its cache: TRITON_CACHE_DIR is empty")
         self.cache_dir = os.path.join(self._base, self.key)
         self._files: dict[str, bytes] = {}
         self._paths: dict[str, str] = {}
@@ -249,7 +252,7 @@ class CacheManager:
         self, filename: str, files: list[tuple[str, bytes]], compile: Compile, version: str
     ) -> NewFiles:
         """Return the files of a kernel, with what the validator and reports need."""
-        kernel = json.loads(dict(files)[filename]).get("name")
+        kernel = json.loads(dict(files).get(filename, b"{}")).get("name")
         suffix = compile.object_suffix
         objects = [name for name, _ in files if suffix is not None and name.endswith(suffix)]
         return NewFiles(

@@ -6,7 +6,7 @@ thread, or of its greenlet. A coroutine that began one and is suspended counts a
 it publishes its files without the ticket then.
 
 A frame is known by its identity and its code. While it runs, no other frame has this identity. If it has ended and the manager is
-referred to elsewhere, a later frame may have it: that one asks with a manager of its own, which ends the ticket. So a ticket is
+referred to elsewhere, a later frame may have it: its request has a manager of its own, which ends the ticket. So a ticket is
 never released early, and never kept for longer than the next check after that.
 """
 
@@ -19,8 +19,9 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ._log import warn_once
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import CodeType, FrameType
 
     from ._manager import CacheManager
@@ -78,43 +79,48 @@ def watch(manager: CacheManager, frame: FrameType) -> None:
 def release_ended(manager: CacheManager, frame: FrameType) -> None:
     """Release the tickets of this thread whose frames have ended, before `manager` begins one in `frame`: a thread that holds
     a ticket does not wait."""
-    if _watched:
-        thread = threading.get_ident()
-        _release(lambda entry: entry.thread == thread and entry.manager() is not manager, frame)
+    thread = threading.get_ident()
+    for entry in list(_watched):
+        if entry.thread == thread and entry.manager() is not manager:
+            _check(entry, frame)
 
 
 def _run() -> None:
     global _has_thread
     while True:
         time.sleep(_INTERVAL)
-        _release(lambda entry: True)
+        _check_all()
         with _lock:
             if not _watched:
                 _has_thread = False
                 return
 
 
-def _release(is_looked_at: Callable[[_Watched], bool], asking: FrameType | None = None) -> None:
-    """Release tickets whose frames have ended, and remove from the list what need not be watched any more.
+def _check_all() -> None:
+    for entry in list(_watched):
+        try:
+            _check(entry)
+        except Exception as error:  # The others are checked, too, and those that begin later.
+            warn_once("tickets", f"a ticket was not checked: {type(error).__name__}: {error}", error)
 
-    `asking` is a frame that asks with another manager than those of the tickets, so none of them is its own.
+
+def _check(entry: _Watched, caller: FrameType | None = None) -> None:
+    """Release the ticket if its frame has ended, and remove from the list what need not be watched any more.
+
+    `caller` is a frame with a request of another manager than that of the ticket, so the ticket is not its own.
     """
     # A frame that is looked at may end meanwhile, and its variables are freed here: that may run any code, so it is not done
     # under the lock.
-    for entry in list(_watched):
-        manager = entry.manager()
-        has_ended = manager is not None and manager.has_ticket
-        if has_ended:
-            if not is_looked_at(entry):
-                continue
-            if entry.is_running() and (asking is None or not entry.is_of(asking)):
-                continue
-        with _lock:
-            if entry in _watched:
-                _watched.remove(entry)
-        # A manager that had no ticket may have one by now.
-        if has_ended:
-            manager.release()
+    manager = entry.manager()
+    has_ended = manager is not None and manager.has_ticket
+    if has_ended and entry.is_running() and (caller is None or not entry.is_of(caller)):
+        return
+    with _lock:
+        if entry in _watched:
+            _watched.remove(entry)
+    # A manager that had no ticket may have one by now.
+    if has_ended:
+        manager.release()
 
 
 def _reset() -> None:

@@ -83,8 +83,7 @@ def toolchain_of(compile: Compile) -> _native.Toolchain:
             _add_text(parts, name, settings[name])
             continue
         for path in filter(None, settings[name].split(os.pathsep)):
-            check_library(path)
-            _add_file(parts, name, path)
+            _add_library(parts, name, path)
     return _toolchains.of(parts)
 
 
@@ -156,8 +155,7 @@ def _amd(compile: Compile, parts: Parts, settings: dict[str, str]) -> None:
         _add_file(parts, "ld.lld", str(linker()))
     if hasattr(module, "get_amd_codegen_path"):
         path = str(module.get_amd_codegen_path())
-        check_library(path)
-        _add_file(parts, "code generator", path)
+        _add_library(parts, "code generator", path)
     if settings.get("TRITON_ENABLE_ASAN"):
         libraries = os.path.join(os.path.dirname(module.__file__), "lib")
         for name in ("asanrtl.bc", "ocml.bc", "ockl.bc"):
@@ -186,8 +184,7 @@ def _other(compile: Compile, parts: Parts, settings: dict[str, str]) -> None:
         _add_text(parts, "backend", digest_of_package(directory))
         check_package(directory)
     else:
-        check_library(file)
-        _add_file(parts, "backend", file)
+        _add_library(parts, "backend", file)
     for variable, tool in _CPU_TOOLS if compile.target.backend == "cpu" else ():
         root = os.environ.get(variable)
         if root:
@@ -219,6 +216,12 @@ def _module(compile: Compile, name: str) -> Any:
 
 def _add_file(parts: Parts, name: str, path: str, note: str = "") -> None:
     parts.append((name, path, note))
+
+
+def _add_library(parts: Parts, name: str, path: str) -> None:
+    """Add a file that this process loads once."""
+    check_library(path, _toolchains.of([("", path, "")]))
+    _add_file(parts, name, path)
 
 
 def _add_file_if_there(parts: Parts, name: str, path: str) -> None:
