@@ -22,7 +22,7 @@
     reason = "handlers around a fork, and the end of descriptors in a child, are not in a safe library"
 )]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -54,7 +54,20 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// Locked while this process forks, and while a thread holds forks back.
 static FORK: Mutex<()> = Mutex::new(());
 thread_local! {
-    static FORKING: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+    static FORKING: RefCell<Option<NoForks>> = const { RefCell::new(None) };
+    /// Whether this thread has locked [`FORK`].
+    static HOLDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// No other thread forks this process while one exists. `None` if the thread has another one, for as long.
+pub(crate) struct NoForks(Option<MutexGuard<'static, ()>>);
+
+impl Drop for NoForks {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            HOLDS.set(false);
+        }
+    }
 }
 
 /// Whether the handlers are installed.
@@ -91,7 +104,8 @@ pub(crate) fn install() -> io::Result<()> {
 extern "C" fn before_fork() {
     BEGUN.fetch_add(1, SeqCst);
     // If the handlers are installed twice, the lock is held by now.
-    let _ = FORKING.try_with(|held| _ = held.borrow_mut().get_or_insert_with(hold_forks));
+    let _ = FORKING
+        .try_with(|held| _ = held.try_borrow_mut().map(|mut held| _ = held.get_or_insert_with(hold_forks)));
 }
 
 extern "C" fn after_fork_in_parent() {
@@ -100,7 +114,7 @@ extern "C" fn after_fork_in_parent() {
 }
 
 fn allow_forks() {
-    let _ = FORKING.try_with(|held| drop(held.borrow_mut().take()));
+    let _ = FORKING.try_with(|held| held.try_borrow_mut().map(|mut held| held.take()));
 }
 
 extern "C" fn after_fork_in_child() {
@@ -141,9 +155,15 @@ fn short(FileId { dev, ino }: FileId) -> u64 {
 }
 
 /// Waits for the forks that are in progress, and lets no other one begin until the result is dropped. The caller must start no
-/// program meanwhile.
-pub(crate) fn hold_forks() -> MutexGuard<'static, ()> {
-    FORK.lock().unwrap_or_else(PoisonError::into_inner)
+/// program meanwhile. A signal handler may fork all the same, in the thread that holds forks back: that fork does not wait, since
+/// it would wait for itself.
+pub(crate) fn hold_forks() -> NoForks {
+    if HOLDS.get() {
+        return NoForks(None);
+    }
+    let held = FORK.lock().unwrap_or_else(PoisonError::into_inner);
+    HOLDS.set(true);
+    NoForks(Some(held))
 }
 
 /// Lists the descriptor of the lock file `file`, which a forked child closes. Returns false if its number is too large.

@@ -220,7 +220,7 @@ mod tests {
     use std::os::fd::OwnedFd;
     use std::os::unix::process::CommandExt;
 
-    use rustix::fs::{Mode, OFlags};
+    use rustix::io::FdFlags;
 
     use super::*;
 
@@ -229,6 +229,24 @@ mod tests {
     fn forks_while_a_lock_file_is_opened_or_closed() {
         a_file_that_a_forked_child_has_is_opened_again();
         a_file_with_the_number_of_a_closed_lock_stays_open_in_a_child();
+        a_thread_that_holds_forks_back_forks();
+    }
+
+    /// As a signal handler does that interrupts the thread.
+    fn a_thread_that_holds_forks_back_forks() {
+        let (ends, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let fork = || {
+                let mut program = std::process::Command::new("true");
+                program.uid(rustix::process::geteuid().as_raw()).status().unwrap().success()
+            };
+            ends.send(crate::without_fork(|| fork() && crate::without_fork(fork) && fork())).unwrap();
+        });
+        assert_eq!(
+            ended.recv_timeout(Duration::from_secs(20)),
+            Ok(true),
+            "the fork waits for its own thread"
+        );
     }
 
     /// A child that was forked after a file was opened has that file, so another one is locked.
@@ -255,29 +273,32 @@ mod tests {
         let temp = tempfile::NamedTempFile::new().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let _reader_that_never_reads = listener.accept().unwrap();
+        let mut reader = listener.accept().unwrap().0;
         socket.set_nonblocking(true).unwrap();
         while (&socket).write(&[0; 1 << 16]).is_ok() {}
         socket.set_nonblocking(false).unwrap();
         // Closing it waits for the unsent bytes.
-        rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::from_secs(2))).unwrap();
+        rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::from_secs(60))).unwrap();
         let mut socket = Some(File::from(OwnedFd::from(socket)));
         let lock = LockFile::open(|| Ok(socket.take().unwrap())).unwrap();
         let number = lock.file().unwrap().as_raw_fd();
         let closing = std::thread::spawn(move || drop(lock));
-        // Not closed in programs, so that one can look at it.
-        let open = || rustix::fs::open(temp.path(), OFlags::RDONLY, Mode::empty()).unwrap();
-        let mut opened = Vec::new();
-        while opened.last().is_none_or(|last: &OwnedFd| last.as_raw_fd() != number) {
+        let opened = loop {
+            let opened = rustix::io::fcntl_dupfd_cloexec(&temp, number).unwrap();
+            if opened.as_raw_fd() == number {
+                break opened;
+            }
+            assert!(!closing.is_finished(), "the number is free before the file is closed");
             std::thread::sleep(PAUSE);
-            opened.push(open());
-            assert!(opened.len() < 1000, "the number is free before the file is closed");
-        }
+        };
         assert!(!closing.is_finished());
+        // Not closed in programs, so that one can look at it.
+        rustix::io::fcntl_setfd(&opened, FdFlags::empty()).unwrap();
         let mut program = std::process::Command::new("readlink");
         program.arg(format!("/proc/self/fd/{number}")).uid(rustix::process::geteuid().as_raw());
         let found = String::from_utf8(program.output().unwrap().stdout).unwrap();
         assert_eq!(found.trim_end(), temp.path().to_str().unwrap());
+        std::io::copy(&mut reader, &mut std::io::sink()).unwrap();
         closing.join().unwrap();
     }
 }
