@@ -184,7 +184,7 @@ impl Protocol<'_> {
                         "the store's file system has no locks; processes may compile the same kernel",
                     );
                 }
-                Err(error) if error.stops_every_write() => {
+                Err(error) if store.stops_every_write(&error) => {
                     self.target.pause_writing(&error);
                     return self.unlocked(UnsharedReason::ReadOnly, wait);
                 }

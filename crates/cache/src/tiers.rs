@@ -168,7 +168,7 @@ impl Target {
                 self.warn(WarningKind::Keeping, format_args!("kernels are kept again, in `{dir}`"));
             }
             Ok(_) => {}
-            Err(error) if error.stops_every_write() => self.pause_writing(error),
+            Err(error) if store.stops_every_write(error) => self.pause_writing(error),
             Err(error) => self.warn(WarningKind::Keeping, format_args!("a kernel is not kept: {error}")),
         }
         put.map(Some)

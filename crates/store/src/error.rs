@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 impl StoreError {
-    /// Whether the next write would fail for the same reason: no space, no permission, a read-only disk. Every other error
-    /// concerns one entry.
+    /// Whether the next write would fail for the same reason, such as no space or a read-only disk. Every other error concerns
+    /// one entry or one directory; [`TargetStore::stops_every_write`](crate::TargetStore::stops_every_write) finds out which.
     pub fn stops_every_write(&self) -> bool {
         use std::io::ErrorKind;
         match self {
@@ -15,8 +15,6 @@ impl StoreError {
                 ErrorKind::StorageFull
                     | ErrorKind::QuotaExceeded
                     | ErrorKind::ReadOnlyFilesystem
-                    | ErrorKind::PermissionDenied
-                    | ErrorKind::NotFound
                     | ErrorKind::StaleNetworkFileHandle
             ),
             Self::ReadOnly { .. } | Self::NoStore { .. } => true,
@@ -28,6 +26,12 @@ impl StoreError {
             | Self::InKernelCache { .. }
             | Self::TooLarge { .. } => false,
         }
+    }
+
+    /// Whether one path is missing or closed to this user. That may be so of one directory, or of the whole store.
+    pub(crate) fn denies_a_path(&self) -> bool {
+        use std::io::ErrorKind::{NotFound, PermissionDenied};
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(), NotFound | PermissionDenied))
     }
 
     /// Whether the cause is a missing file or directory.

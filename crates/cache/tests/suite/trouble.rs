@@ -287,3 +287,48 @@ fn an_entry_that_cannot_be_read_is_left_alone() {
     assert_eq!(host.warned(), [WarningKind::Reading]);
     assert!(path.is_dir());
 }
+
+/// Directories that this user cannot write.
+struct Closed(Vec<String>);
+
+impl Watcher for Closed {
+    fn before(&self, call: &FsCall<'_>) -> Permit {
+        let to = call.to.unwrap_or(call.path).parent();
+        let writes = matches!(call.op, FsOp::Create | FsOp::Rename | FsOp::OpenLock);
+        match writes && self.0.iter().any(|closed| to.is_some_and(|to| to.ends_with(closed))) {
+            true => Permit::Fail(Errno::ACCESS.into()),
+            false => Permit::Go,
+        }
+    }
+}
+
+/// In a store that users share, one of them may own some of the directories.
+#[test]
+fn a_directory_of_another_user_stops_no_other_write() {
+    let shard = |name: &str| key(name).to_string()[..2].to_owned();
+    let of_relu = format!("entries/{}", shard("relu"));
+    assert_ne!(shard("relu"), shard("tanh"));
+    for (closed, kept, warning) in [
+        (&[&*of_relu][..], true, "a kernel is not kept: "),
+        (&["locks"], true, "compiling without a lock: "),
+        (&["tmp"], false, "kernels are built and not kept: "),
+        (&["tmp", "locks"], false, "kernels are built and not kept: "),
+    ] {
+        let host = Host::new();
+        publish(build(claim(&host.cache(), "sigmoid")), 3);
+        let mut config = host.config();
+        let closed_dirs = Arc::new(Closed(closed.iter().map(|&name| name.to_owned()).collect()));
+        config.store = Some(StoreConfig::new(host.dir.path()).with_watcher(closed_dirs));
+        let cache = open(config);
+        let object = text(1);
+        let ticket = |name| match claim(&cache, name) {
+            Claim::Build(ticket) | Claim::Unshared(ticket, _) => ticket,
+            other => panic!("{other:?}"),
+        };
+        let _ = ticket("relu").publish(&builder(&object));
+        let put = ticket("tanh").publish(&builder(&object));
+        assert_eq!(put.is_ok_and(|put| put.local.is_some()), kept, "{closed:?}");
+        let warnings = host.warnings();
+        assert!(warnings[0].1.starts_with(warning), "{closed:?}: {warnings:?}");
+    }
+}

@@ -135,7 +135,7 @@ impl Publisher {
         let put = |replace| {
             store_target
                 .put_replacing(key.digest(), &builder, replace)
-                .map_err(|error| self.not_published(&error))
+                .map_err(|error| self.not_published(&error, store_target.stops_every_write(&error)))
         };
         if put(Overwrite::Never)? == PutOutcome::Published {
             return Ok(Outcome::New(new));
@@ -160,8 +160,9 @@ impl Publisher {
         let cancelled = || self.cancel.is_cancelled();
         let deadline = Instant::now().checked_add(LOCK_TIMEOUT);
         let wait_options = WaitOptions::new(&cancelled).with_deadline(deadline);
-        let held =
-            store_target.lock(new.key.digest(), wait_options).map_err(|error| self.not_published(&error))?;
+        let held = store_target
+            .lock(new.key.digest(), wait_options)
+            .map_err(|error| self.not_published(&error, store_target.stops_every_write(&error)))?;
         if matches!(held, LockOutcome::Cancelled) {
             return Ok(Outcome::Unprocessed);
         }
@@ -230,13 +231,15 @@ impl Publisher {
         if let Some(store_target) = targets.get(target) {
             return Ok(Some(Arc::clone(store_target)));
         }
-        let store_target = Arc::new(store.target(target).map_err(|error| self.not_published(&error))?);
+        let store_target = Arc::new(
+            store.target(target).map_err(|error| self.not_published(&error, error.stops_every_write()))?,
+        );
         targets.insert(target.to_owned(), Arc::clone(&store_target));
         Ok(Some(store_target))
     }
 
-    fn not_published(&self, error: &StoreError) -> SkipReason {
-        if error.stops_every_write() {
+    fn not_published(&self, error: &StoreError, stops_every_write: bool) -> SkipReason {
+        if stops_every_write {
             self.stopped.store(true, Ordering::Relaxed);
         }
         SkipReason::NotPublished(error.to_string())

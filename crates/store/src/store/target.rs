@@ -10,7 +10,7 @@ use opkeep_digest::Digest;
 
 use super::{Store, directories};
 use crate::entry::{Entry, EntryBuilder};
-use crate::layout::entry_name;
+use crate::layout::{PUT, entry_name};
 use crate::lock::{self, KeyLock, LockOutcome, LockWaiter, TryLockOutcome, WaitOptions};
 use crate::marker::Level;
 use crate::outcome::{DamagedEntry, Found, Lookup, Miss, Overwrite, PutOutcome};
@@ -18,7 +18,7 @@ use crate::size::Known;
 use crate::stats::Counter;
 use crate::usage_tracker::UsageTracker;
 use crate::{SizeEstimate, Statistics, StoreError, files};
-use opkeep_fs::Dir;
+use opkeep_fs::{Dir, TempFile};
 
 /// The entries of one target. Clones share statistics and the checks of directories.
 #[derive(Clone, Debug)]
@@ -207,6 +207,14 @@ impl TargetStore {
             self.evict_if_due(self.tracker.size.flush(fs));
         }
         Ok(PutOutcome::Published)
+    }
+
+    /// Whether the next write would fail for the same reason as the one that failed with `error`. If only a path is missing or
+    /// denied, a new file in the directory for temporary files decides: a shared store may have one directory that this user
+    /// cannot write, and another process may remove a directory at any moment.
+    pub fn stops_every_write(&self, error: &StoreError) -> bool {
+        let can_write = || self.own_dir("tmp").is_ok_and(|temps| TempFile::create(temps, PUT, 0o600).is_ok());
+        error.stops_every_write() || error.denies_a_path() && !can_write()
     }
 
     /// Marks `entry` as validated by the caller's rules `validation`. The rest of the entry is unchanged: see
