@@ -1,12 +1,10 @@
 //! The tickets that this process holds, in all of its caches.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use opkeep_digest::Digest;
-use opkeep_fs::ProcessId;
+use opkeep_fs::{ProcessId, thread_number, without_fork};
 
 /// The tickets of one process. A forked child has its own: those of its parent are not the child's.
 pub(crate) struct Holders {
@@ -26,12 +24,18 @@ pub(crate) struct HeldKey {
 impl Holders {
     /// The tickets of this process.
     pub(crate) fn current() -> &'static Self {
-        static FIRST: LazyLock<Holders> = LazyLock::new(Holders::new);
-        let mut current: &'static Self = &FIRST;
+        static FIRST: OnceLock<Box<Holders>> = OnceLock::new();
+        let mut current = Self::of(&FIRST);
         while !current.process.is_current() {
-            current = current.in_child.get_or_init(|| Box::new(Self::new()));
+            current = Self::of(&current.in_child);
         }
         current
+    }
+
+    /// Returns the tickets in `place`. No child finds it half filled: it would wait for a thread that it does not have.
+    fn of(place: &OnceLock<Box<Self>>) -> &Self {
+        let fill = || place.get_or_init(|| Box::new(Self::new()));
+        place.get().unwrap_or_else(|| without_fork(fill))
     }
 
     fn new() -> Self {
@@ -40,7 +44,7 @@ impl Holders {
 
     /// Adds a ticket of the calling thread.
     pub(crate) fn add(&self, key: Digest) -> HeldKey {
-        let held = HeldKey { thread: this_thread(), key, began: Instant::now() };
+        let held = HeldKey { thread: thread_number(), key, began: Instant::now() };
         self.tickets().push(held);
         held
     }
@@ -54,7 +58,7 @@ impl Holders {
 
     /// Whether the calling thread got a ticket that has not ended.
     pub(crate) fn has_own(&self) -> bool {
-        let thread = this_thread();
+        let thread = thread_number();
         self.tickets().iter().any(|ticket| ticket.thread == thread)
     }
 
@@ -73,17 +77,22 @@ impl Holders {
     }
 }
 
-/// The number of the calling thread. `thread::current` panics in a thread that is ending, whose destructors may still request
-/// files.
-fn this_thread() -> u64 {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    thread_local! {
-        static NUMBER: Cell<u64> = const { Cell::new(0) };
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn no_fork_falls_into_the_first_use() {
+        static PLACE: OnceLock<Box<Holders>> = OnceLock::new();
+        let (fills, filled) = channel();
+        without_fork(|| {
+            thread::spawn(move || fills.send(Holders::of(&PLACE).process.is_current()));
+            assert!(filled.recv_timeout(Duration::from_millis(50)).is_err(), "a fork may begin meanwhile");
+        });
+        assert!(filled.recv().unwrap());
     }
-    NUMBER.with(|number| {
-        if number.get() == 0 {
-            number.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
-        }
-        number.get()
-    })
 }

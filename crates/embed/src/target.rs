@@ -70,7 +70,8 @@ impl TargetFiles {
         placed: impl FnOnce(&mut dyn Iterator<Item = MemberHead<'_>>) -> Option<T>,
     ) -> Result<Option<T>, EmbedError> {
         let (_, target) = self.current()?;
-        let entry = target.store().and_then(|store| store.open_entry(&self.entry_key(key)).ok());
+        let store = target.store().filter(|_| self.opened.config.cache.mode.reads());
+        let entry = store.and_then(|store| store.open_entry(&self.entry_key(key)).ok());
         let Some(entry) = entry.filter(|entry| is_taken(entry.head(), expectations)) else { return Ok(None) };
         let found = placed(&mut group_file_heads(entry.head()));
         found.iter().for_each(|_| entry.count_hit());
@@ -96,7 +97,7 @@ impl TargetFiles {
             let held = holders.oldest_of_others(&digest).map(|held| held.max(began).elapsed());
             held.is_some_and(|held| held >= options.wait_with_ticket)
         };
-        let goes_on = || {
+        let continues = || {
             options.on_poll.iter().for_each(|on_poll| on_poll());
             let own_blocks = began.elapsed() >= options.wait_in_process && holders.has(&digest);
             !other_blocks() && !own_blocks
@@ -104,7 +105,7 @@ impl TargetFiles {
         let mut query = Query::new(&judge);
         query.deadline = options.deadline;
         query.cancel = options.cancel;
-        query.on_poll = Some(&goes_on);
+        query.on_poll = Some(&continues);
         query.stale_after = options.stale_after;
         query.hold_limit = Some(options.hold_limit);
         query.wait = match options.wait && !holds_ticket {

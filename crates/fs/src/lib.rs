@@ -60,7 +60,7 @@ pub use lock::{FileLock, LockFile, TryLock};
 pub use open_files::OpenFiles;
 pub use parallel::{Mapped, map};
 pub use private::{NotPrivate, TempDir, private_dir, private_user_dir};
-pub use process::{ForkMark, ProcessId, without_fork};
+pub use process::{ForkMark, ProcessId, thread_number, without_fork};
 pub use pseudo::{descend, pseudo_below, pseudo_file_system};
 pub use rooted::RootedFs;
 pub use state::{FileId, FileKind, FileStat, FileState};

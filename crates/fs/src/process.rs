@@ -1,5 +1,6 @@
 //! The process that a value belongs to. A forked child has copies of all values of its parent.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::ffi;
@@ -35,6 +36,19 @@ impl ProcessId {
     pub(crate) fn is_current_generation(self) -> bool {
         self.generation == ffi::generation()
     }
+}
+
+/// The number of the calling thread, which no other thread of the process ever has. `thread::current` panics in a thread that is
+/// ending, whose destructors may still call a library.
+pub fn thread_number() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    thread_local! {
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+    if NUMBER.get() == 0 {
+        NUMBER.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+    NUMBER.get()
 }
 
 /// Calls `change` while no thread forks this process. So a forked child finds all that it changes complete, and no lock held

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,17 +22,18 @@ use crate::processes::{Process, begin, group, key, open, until};
 /// The longest time until the lock of a process that ended is free.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Delays the next opening of the store, and reports that it began.
+/// Reports that the next opening of the store began, and delays it until a message comes.
 struct Slow {
     is_slow: AtomicBool,
     begun: Sender<()>,
+    ends: Mutex<Receiver<()>>,
 }
 
 impl Watcher for Slow {
     fn before(&self, call: &FsCall<'_>) -> Permit {
         if call.op == FsOp::OpenDir && self.is_slow.swap(false, Ordering::SeqCst) {
             self.begun.send(()).unwrap();
-            thread::sleep(Duration::from_millis(300));
+            self.ends.lock().unwrap().recv_timeout(SOON * 4).unwrap();
         }
         Permit::Go
     }
@@ -46,8 +47,8 @@ pub(crate) fn a_child_of_a_child() {
 /// A thread of a forked child opens the store when the child forks. The child's child opens it as well, and does not wait for
 /// a thread that it does not have.
 pub(crate) fn fork_while_opening(store: &Path) {
-    let (begun, begins) = channel();
-    let slow = Arc::new(Slow { is_slow: AtomicBool::new(false), begun });
+    let ((begun, begins), (end, ends)) = (channel(), channel());
+    let slow = Arc::new(Slow { is_slow: AtomicBool::new(false), begun, ends: Mutex::new(ends) });
     let config = FileCacheConfig::new(StoreConfig::new(store).with_watcher(slow.clone()), "test");
     let files = FileCache::open(config).unwrap().target("cuda-sm_90").unwrap();
     files.publish(&key(), &group()).unwrap();
@@ -67,6 +68,7 @@ pub(crate) fn fork_while_opening(store: &Path) {
                 until("the group", || other.is_finished() || began.elapsed() > SOON);
                 assert!(other.is_finished() && other.join().unwrap());
             }));
+            end.send(()).unwrap();
         });
         finds();
     }));
@@ -148,7 +150,7 @@ pub(crate) fn another_user() {
     }
 }
 
-/// A child that gives up its rights does not trust the store of its parent. It makes its files, and harms no ticket.
+/// A child that gives up its rights does not trust the store of its parent. It makes its files, and ends no ticket of its parent.
 pub(crate) fn work_as_another_user(files: &TargetFiles) {
     const NOBODY: u32 = 65534;
     let ticket = begin(files);

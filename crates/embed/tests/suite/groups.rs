@@ -59,6 +59,11 @@ fn files_that_are_placed_are_found_by_the_head() {
     ticket(files.get_or_begin(&key, &Options::default()).unwrap()).publish(&NewGroup::new(FILES)).unwrap();
     assert!(placed(&files, true));
     assert!(!placed(&files, false));
+    for mode in [CacheMode::Force, CacheMode::Disable] {
+        let mut config = FileCacheConfig::new(StoreConfig::new(dir.path().join("store")), "test");
+        config.cache.mode = mode;
+        assert!(!placed(&FileCache::open(config).unwrap().target("cuda-sm_90").unwrap(), true), "{mode:?}");
+    }
 
     // A request with rules that did not judge the entry needs its bytes.
     let rules = encode_rules(opkeep_validator::device_formats::cubin("sm_90"));
