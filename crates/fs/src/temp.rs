@@ -61,6 +61,11 @@ impl<D: Borrow<Dir>> TempFile<D> {
         self.file.as_ref()
     }
 
+    /// Which file it is, until [`close`](Self::close), whatever has its name.
+    pub fn id(&self) -> Option<FileId> {
+        Some(FileId::of(&self.file.as_ref()?.metadata().ok()?))
+    }
+
     /// Its state now.
     ///
     /// # Errors
@@ -119,7 +124,7 @@ impl<D: Borrow<Dir>> TempFile<D> {
     pub fn publish(mut self, to: &Dir, name: &str) -> io::Result<()> {
         if let Err(error) = self.dir.borrow().rename(&self.name, to, name) {
             // A file server may have renamed it, lost its answer, and refused the repeated request.
-            let own = self.file.as_ref().and_then(|file| Some(FileId::of(&file.metadata().ok()?)));
+            let own = self.id();
             if own.is_none() || to.look(name).ok().map(|found| found.state.id) != own {
                 return Err(error);
             }

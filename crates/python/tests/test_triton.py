@@ -55,8 +55,8 @@ class HitTest(TritonTest):
         kernel = self.kernels.compile()
         files = self.files(kernel)
         self.assert_compiled(1)
-        for name, content in files.items():
-            path = self.directory(kernel) / name
+        for name, content in self.group(kernel).items():
+            path = self.own_directory(kernel) / name
             damages = {
                 "flipped": lambda path=path, content=content: path.write_bytes(bytes([content[0] ^ 1]) + content[1:]),
                 "cut": lambda path=path, content=content: path.write_bytes(content[: len(content) // 2]),
@@ -72,60 +72,6 @@ class HitTest(TritonTest):
                     self.assert_compiled(0)
                     self.assertEqual(again.asm["cubin"], kernel.asm["cubin"])
                     self.assertEqual(self.files(kernel), files)
-
-    def test_each_damage_of_each_copy_is_found(self) -> None:
-        kernel = self.kernels.compile()
-        files = self.files(kernel)
-        own, copies = self.own_directory(kernel), self.directory(kernel)
-        for name in files:
-            self.assertTrue((own / name).samefile(copies / name))
-        for directory in (own, copies):
-            for name, content in files.items():
-                path = directory / name
-                # Not into the file, which has two names.
-                path.unlink()
-                path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-                with self.subTest(path):
-                    self.assertEqual(self.kernels.compile().asm["cubin"], kernel.asm["cubin"])
-                    self.assertEqual(self.files(kernel), files)
-                    self.assertEqual({path.name: path.read_bytes() for path in own.iterdir()}, files)
-        self.assert_compiled(1)
-
-    def test_compilers_that_share_a_key_do_not_share_files(self) -> None:
-        from opkeep.triton import CacheManager, _compile, _toolchain
-
-        kernel = self.kernels.compile()
-        files, key = self.group(kernel), self.directory(kernel).name
-        target = self.kernels.GPUTarget("npu", "Ascend910B", 0)
-        contents = {release: {"add.json": files["add.json"], "add.npubin": release.encode()} for release in ("8.2", "8.5")}
-
-        def manager(release: str) -> CacheManager:
-            collect = {"npu": lambda compile, parts, *_: parts.append(("bishengir-compile", None, release))}
-            toolchain = mock.patch.dict(_toolchain._COLLECT, collect)
-            toolchain.start()
-            self.addCleanup(toolchain.stop)
-            return CacheManager(key)
-
-        device = mock.patch.object(_compile, "_current_target", return_value=target)
-        device.start()
-        self.addCleanup(device.stop)
-        groups = {}
-        for release, content in contents.items():
-            one = manager(release)
-            self.assertIsNone(one.get_group("add.json"))
-            groups[release] = {name: one.put(data, name) for name, data in content.items()}
-            one.put_group("add.json", groups[release])
-        # Each has its paths, and then the other gets its own.
-        for release in ("8.2", "8.5", "8.2"):
-            found = manager(release).get_group("add.json")
-            self.assertEqual(found, groups[release])
-            for other, content in contents.items():
-                for name, data in content.items():
-                    self.assertEqual(Path(groups[other][name]).read_bytes(), data)
-            copies = self.kernels_dir / key
-            self.assertEqual((copies / "add.npubin").read_bytes(), release.encode())
-            listed = json.loads((copies / "__grp__add.json").read_bytes())["child_paths"]
-            self.assertEqual(listed, {name: str(copies / name) for name in contents[release]})
 
     def test_files_that_the_stock_manager_left_are_not_trusted(self) -> None:
         end = self.with_stock()
@@ -156,7 +102,7 @@ class HitTest(TritonTest):
         self.assert_compiled(0)
         self.assertNotEqual(opkeep.verify(self.store)["exit_code"], 0)
         # But if a file of the directory is needed, all of it is compiled again.
-        (self.directory(kernel) / "add.json").unlink()
+        (self.own_directory(kernel) / "add.json").unlink()
         self.assertEqual(self.kernels.compile().asm["cubin"], kernel.asm["cubin"])
         self.assert_compiled(1)
         self.assertEqual(opkeep.verify(self.store)["exit_code"], 0)

@@ -14,7 +14,7 @@ import time
 import unittest
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from unittest import mock
 
 from triton_helper import TritonTest, Worker
@@ -415,9 +415,7 @@ class InductorTest(TritonTest):
         self.saved = self.files(self.kernel)
         self.new_store()
         self.empty_directory()
-        patch = mock.patch.dict(sys.modules, {"torch._inductor.triton_bundler": ModuleType("triton_bundler")})
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.load_inductor()
         self.kernels.compiles.count = 0
 
     def restore(self, **changed: bytes | None) -> None:

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import unittest
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -121,6 +122,13 @@ class TritonTest(unittest.TestCase):
             environment.stop()
 
         return end
+
+    def load_inductor(self) -> None:
+        """Go on as if PyTorch's Inductor was loaded, with its bundler."""
+        names = ("torch._inductor", "torch._inductor.triton_bundler")
+        patch = mock.patch.dict(sys.modules, {name: ModuleType(name) for name in names})
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def assert_compiled(self, count: int) -> None:
         """Check how many kernels were compiled since the last check."""

@@ -6,7 +6,7 @@
 //! Entries may share the framework's key, such as those of two releases of a compiler. So that a reader of one never gets files
 //! of another, each has a directory of its own, and the directory of the framework's key has copies of the last one: for
 //! programs that list it. A copy is a second name of the same file where the file system has such names. A program that writes
-//! into a copy damages both, which the next hit finds.
+//! into a copy damages both, which the next hit finds. No hit needs the copies, so a copy that cannot be written is no error.
 //!
 //! No link is followed below the base directory. A directory or a file is used only if its owner is trusted: this user or
 //! root. The framework opens the path again afterwards, so every user who may write to the base directory is trusted.
@@ -21,17 +21,20 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 
 use opkeep_digest::Digest;
-use opkeep_fs::{Dir, FileId, FileKind, Fs, unique_name};
+use opkeep_fs::{Dir, FileId, FileKind, Fs};
 use opkeep_store::MAX_ENTRY_BYTES;
 use rustix::io::Errno;
 
 pub use error::DirectoryError;
 use error::failed;
-use temporary::Temporary;
+use temporary::{Temporary, id_in, new_name};
 use trust::Trust;
 
 /// The start of the names of files and directories that had the name of another one. They lie in the base directory then.
 const MOVED: &str = "tmp.opkeep-moved-";
+
+/// How often a file is written if other processes give its name to files with other bytes at the same time.
+const WRITES: usize = 3;
 
 /// The number of bytes up to which a file is hashed by one read, without a buffer.
 const AT_ONCE: u64 = 128 << 10;
@@ -63,12 +66,11 @@ impl FileContent<'_> {
     }
 }
 
-/// The base directory and the directories of the key, all open.
+/// The base directory and the directory of the key, both open.
 struct Opened {
     trust: Trust,
     base: Dir,
     dir: Dir,
-    copies: Option<Dir>,
     temporary: OnceCell<Temporary>,
 }
 
@@ -97,29 +99,64 @@ impl GroupDir {
         Self { fs, ..self }
     }
 
-    /// Makes `files` and their copies lie there, and returns how many files had to be written: those that were missing, or whose
-    /// bytes, kind or owner are not as they should be. Reads each byte.
+    /// Makes `files` lie there, and returns how many of them had to be written: those that were missing, or whose bytes, kind or
+    /// owner are not as they should be. Reads each byte. Their copies lie there afterwards if that is possible.
     ///
     /// # Errors
-    /// The directories are not trusted, or a file cannot be written.
+    /// The directory is not trusted, or a file cannot be written.
     pub fn place<'a>(
         &self,
         files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Result<usize, DirectoryError> {
-        let opened = self.open(true, self.copies.as_deref())?;
-        let mut written = 0;
+        self.place_with(files, [])
+    }
+
+    /// The same, with further files, which only readers of the copies need: they lie there, and have copies, if that is possible.
+    ///
+    /// # Errors
+    /// Those of [`place`](Self::place).
+    pub fn place_with<'a>(
+        &self,
+        files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+        further: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Result<usize, DirectoryError> {
+        let opened = self.open(true)?;
+        let (mut placed, mut written) = (Vec::new(), 0);
         for (name, bytes) in files {
-            check_name(name)?;
-            written += usize::from(opened.place(name, bytes)?);
+            let (file, is_new) = opened.place(name, bytes)?;
+            placed.push((name, bytes, file));
+            written += usize::from(is_new);
         }
+        let copied = || {
+            for (name, bytes) in further {
+                placed.push((name, bytes, opened.place(name, bytes)?.0));
+            }
+            let Some(copies) = &self.copies else { return Ok(()) };
+            let copies = opened.trust.open_dir(&opened.base, copies, Some(opened.trust.dir_mode()))?;
+            placed.iter().try_for_each(|(name, bytes, file)| opened.copy(&copies, name, bytes, *file))
+        };
+        // The base directory may be read-only or full, or the directory of the copies may not be trusted.
+        let _: Result<(), DirectoryError> = copied();
         Ok(written)
     }
 
-    /// Whether all of `files` and their copies lie there, with the kind and the owner that they should have. Reads each byte, and
-    /// writes nothing.
+    /// Whether all of `files` lie there, with the kind and the owner that they should have. Reads each byte, and writes nothing.
+    /// Does not look at copies.
     pub fn has<'a>(&self, files: impl IntoIterator<Item = (&'a str, FileContent<'a>)>) -> bool {
-        let Ok(opened) = self.open(false, self.copies.as_deref()) else { return false };
-        files.into_iter().all(|(name, content)| check_name(name).is_ok() && opened.has(name, content))
+        let Ok(opened) = self.open(false) else { return false };
+        files.into_iter().all(|(name, content)| opened.find(&opened.dir, name, content).is_some())
+    }
+
+    /// Whether all of `files` and their copies lie there.
+    pub fn has_with_copies<'a>(&self, files: impl IntoIterator<Item = (&'a str, FileContent<'a>)>) -> bool {
+        let Some(copies) = &self.copies else { return self.has(files) };
+        let Ok(opened) = self.open(false) else { return false };
+        let Ok(copies) = opened.trust.open_dir(&opened.base, copies, None) else { return false };
+        files.into_iter().all(|(name, content)| {
+            let file = opened.find(&opened.dir, name, content);
+            let is_copy = || id_in(&copies, name) == file || opened.find(&copies, name, content).is_some();
+            file.is_some() && is_copy()
+        })
     }
 
     /// Makes one file lie in the directory, without a copy.
@@ -128,7 +165,7 @@ impl GroupDir {
     /// The directories are not trusted, or the file cannot be written.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
         check_name(name)?;
-        self.open(true, None)?.place(name, bytes).map(drop)
+        self.open(true)?.place(name, bytes).map(drop)
     }
 
     /// Reads a file.
@@ -137,16 +174,15 @@ impl GroupDir {
     /// The directories or the file are not trusted, or the file is missing or cannot be read.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, DirectoryError> {
         check_name(name)?;
-        self.open(false, None)?.read(name)
+        self.open(false)?.read(name)
     }
 
-    /// Opens the directories. If `create`, missing ones are created, and other files in place of the inner ones are moved.
-    fn open(&self, create: bool, copies: Option<&str>) -> Result<Opened, DirectoryError> {
+    /// Opens the directories. If `create`, missing ones are created, and another file in place of the inner one is moved.
+    fn open(&self, create: bool) -> Result<Opened, DirectoryError> {
         let base = self.open_base(create)?;
         let trust = Trust::below(&base)?;
-        let open = |name| trust.open_dir(&base, name, create.then(|| trust.dir_mode()));
-        let (dir, copies) = (open(&self.name)?, copies.map(open).transpose()?);
-        Ok(Opened { trust, base, dir, copies, temporary: OnceCell::new() })
+        let dir = trust.open_dir(&base, &self.name, create.then(|| trust.dir_mode()))?;
+        Ok(Opened { trust, base, dir, temporary: OnceCell::new() })
     }
 
     fn open_base(&self, create: bool) -> Result<Dir, DirectoryError> {
@@ -161,34 +197,27 @@ impl GroupDir {
 }
 
 impl Opened {
-    /// Whether a file with this content is called `name`, and its copy, too. What cannot be read is to be written again.
-    fn has(&self, name: &str, content: FileContent<'_>) -> bool {
-        let Some(file) = self.find(&self.dir, name, content) else { return false };
-        let is_copy =
-            |copies| id_in(copies, name) == Some(file) || self.find(copies, name, content).is_some();
-        self.copies.as_ref().is_none_or(is_copy)
+    /// Makes a file lie in the directory. Returns its identity, and whether it had to be written.
+    fn place(&self, name: &str, bytes: &[u8]) -> Result<(FileId, bool), DirectoryError> {
+        check_name(name)?;
+        match self.find(&self.dir, name, FileContent::Bytes(bytes)) {
+            Some(file) => Ok((file, false)),
+            None => Ok((self.write(&self.dir, name, bytes)?, true)),
+        }
     }
 
-    /// Makes a file and its copy lie there. Returns whether the file had to be written.
-    fn place(&self, name: &str, bytes: &[u8]) -> Result<bool, DirectoryError> {
-        let content = FileContent::Bytes(bytes);
-        let found = self.find(&self.dir, name, content);
-        if found.is_none() {
-            self.write(&self.dir, name, bytes)?;
-        }
-        let Some(copies) = &self.copies else { return Ok(found.is_none()) };
-        if found.or_else(|| id_in(&self.dir, name)) != id_in(copies, name) {
-            let is_linked = self.temporary()?.link(&self.dir, name, copies).is_ok();
+    /// Makes the copy of a file lie in `copies`.
+    fn copy(&self, copies: &Dir, name: &str, bytes: &[u8], file: FileId) -> Result<(), DirectoryError> {
+        let is_copy = id_in(copies, name) == Some(file)
+            || self.temporary()?.link(&self.dir, name, file, copies).is_ok_and(|is_linked| is_linked)
             // Not every file system has second names, or a directory has this one.
-            if !is_linked && self.find(copies, name, content).is_none() {
-                self.write(copies, name, bytes)?;
-            }
-        }
-        Ok(found.is_none())
+            || self.find(copies, name, FileContent::Bytes(bytes)).is_some();
+        if is_copy { Ok(()) } else { self.write(copies, name, bytes).map(drop) }
     }
 
-    /// The identity of the file called `name`, if it has this content.
+    /// The identity of the file called `name`, if it has this content. What cannot be read is to be written again.
     fn find(&self, dir: &Dir, name: &str, content: FileContent<'_>) -> Option<FileId> {
+        check_name(name).ok()?;
         let (file, metadata) = self.open_file(dir, name).ok()?;
         let len = metadata.len();
         let is_same = len == content.len()
@@ -229,17 +258,28 @@ impl Opened {
         Ok((file, metadata))
     }
 
-    /// Writes a file, in place of whatever has its name.
-    fn write(&self, dir: &Dir, name: &str, bytes: &[u8]) -> Result<(), DirectoryError> {
-        let path = dir.path().join(name);
+    /// Writes a file, in place of whatever has its name. Returns its identity.
+    fn write(&self, dir: &Dir, name: &str, bytes: &[u8]) -> Result<FileId, DirectoryError> {
+        let failed = |error| failed(&dir.path().join(name), "written")(error);
         let temporary = self.temporary()?;
-        let publish = || temporary.create(bytes, self.trust.file_mode())?.publish(dir, name);
-        let published = publish().or_else(|error| match dir.look(name) {
-            // A rename replaces everything but a directory.
-            Ok(found) if found.is_dir() => clear(dir, name, &self.base, true).and_then(|()| publish()),
-            _ => Err(error),
-        });
-        published.map_err(failed(&path, "written"))
+        let publish = || {
+            let new = temporary.create(bytes, self.trust.file_mode())?;
+            let file = new.id();
+            new.publish(dir, name).map(|()| file)
+        };
+        for _ in 0..WRITES {
+            let published = publish().or_else(|error| match dir.look(name) {
+                // A rename replaces everything but a directory.
+                Ok(found) if found.is_dir() => clear(dir, name, &self.base, true).and_then(|()| publish()),
+                _ => Err(error),
+            });
+            let file = published.map_err(failed)?.filter(|file| id_in(dir, name) == Some(*file));
+            // Another process may have published the same bytes in the meantime.
+            if let Some(file) = file.or_else(|| self.find(dir, name, FileContent::Bytes(bytes))) {
+                return Ok(file);
+            }
+        }
+        Err(failed(io::Error::other("other processes write it at the same time")))
     }
 
     fn temporary(&self) -> Result<&Temporary, DirectoryError> {
@@ -274,11 +314,6 @@ impl Trust {
     }
 }
 
-/// The identity of what is called `name`.
-fn id_in(dir: &Dir, name: &str) -> Option<FileId> {
-    dir.look(name).ok().map(|found| found.state.id)
-}
-
 /// Whether no directory is there. Any other error, such as too many open files, may pass: the directory stays.
 fn is_no_dir(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
@@ -290,7 +325,7 @@ fn clear(dir: &Dir, name: &str, base: &Dir, is_dir: bool) -> io::Result<()> {
     let cleared = match dir.look(name) {
         Ok(found) if found.is_dir() != is_dir => Ok(()),
         Ok(found) if found.kind == FileKind::Link => dir.remove(name),
-        Ok(_) => dir.rename(name, base, unique_name(MOVED)),
+        Ok(_) => dir.rename(name, base, new_name(MOVED)),
         Err(error) => Err(error),
     };
     match cleared {

@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,7 +13,7 @@ use opkeep_embed::{
     EmbedError, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupDir, GroupTicket, NewGroup, Options,
     StoreConfig, TargetFiles, UnsharedReason,
 };
-use opkeep_fs::FsOp;
+use opkeep_fs::{Fs, FsCall, FsOp, Permit, Watcher};
 use opkeep_testkit::{at_each_change, in_forked_child};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 
@@ -311,15 +312,28 @@ pub(crate) fn killed_before_a_rename() {
     let [left] = &files()[..] else { panic!("{:?}", files()) };
     assert_eq!(fs::read(left).unwrap(), b"data");
     let dir = GroupDir::new(&base, "KEY").unwrap();
-    let place = |name| dir.place([(name, &b"data"[..])]).unwrap();
     // It may be one that another process is about to rename.
-    assert_eq!(place("file"), 1);
+    assert_eq!(dir.place([("file", &b"data"[..])]).unwrap(), 1);
     assert_eq!(files(), std::slice::from_ref(left));
-    let hours = Duration::from_secs(2 * 3600);
-    fs::File::options().append(true).open(left).unwrap().set_modified(SystemTime::now() - hours).unwrap();
-    assert_eq!(place("other"), 1);
+    let dir = dir.with_fs(Fs::new().with_watcher(Arc::new(HoursLater)));
+    assert_eq!(dir.place([("other", &b"data"[..])]).unwrap(), 1);
     assert_eq!(files(), [] as [PathBuf; 0]);
     assert_eq!(fs::read(base.join("KEY/file")).unwrap(), b"data");
+}
+
+/// A file system whose clock is two hours ahead when the temporary files are listed.
+struct HoursLater;
+
+impl Watcher for HoursLater {
+    fn before(&self, call: &FsCall<'_>) -> Permit {
+        if call.op == FsOp::List {
+            for file in fs::read_dir(call.path).unwrap() {
+                let file = fs::File::open(file.unwrap().path()).unwrap();
+                file.set_modified(SystemTime::now() + Duration::from_secs(2 * 3600)).unwrap();
+            }
+        }
+        Permit::Go
+    }
 }
 
 fn place_until_killed(directory: &Path) {

@@ -2,26 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use opkeep_embed::{Digest, DirectoryError, FileContent, GroupDir};
 use opkeep_fs::{Fs, FsCall, FsOp, Permit, Watcher};
 use tempfile::TempDir;
 
-const FILES: [(&str, &[u8]); 2] = [("add.json", b"{}"), ("add.cubin", b"\x7fELF kernel")];
+pub(crate) const FILES: [(&str, &[u8]); 2] = [("add.json", b"{}"), ("add.cubin", b"\x7fELF kernel")];
 
-struct Base(TempDir);
+pub(crate) struct Base(TempDir);
 
 impl Base {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.0.path().join("cache")
     }
 
@@ -29,7 +28,7 @@ impl Base {
         GroupDir::new(self.path(), "KEY").unwrap()
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path().join("KEY").join(name)
     }
 
@@ -51,8 +50,15 @@ impl Base {
         assert!(left.is_empty(), "{left:?}");
     }
 
+    pub(crate) fn check_copies(&self) {
+        for (name, bytes) in FILES {
+            assert_eq!(fs::read(self.file(name)).unwrap(), bytes, "{name}");
+        }
+        assert!(names_in(&self.temporary()).is_empty());
+    }
+
     /// The directory of the temporary files.
-    fn temporary(&self) -> PathBuf {
+    pub(crate) fn temporary(&self) -> PathBuf {
         self.path().join(temporary())
     }
 }
@@ -61,11 +67,11 @@ fn temporary() -> String {
     format!("tmp.opkeep-user-{}", rustix::process::geteuid().as_raw())
 }
 
-fn names_in(dir: &Path) -> BTreeSet<String> {
+pub(crate) fn names_in(dir: &Path) -> BTreeSet<String> {
     fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-fn set_mode(path: &Path, mode: u32) {
+pub(crate) fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
@@ -119,80 +125,6 @@ fn every_damage_is_found_and_written_again() {
         assert_eq!(fs::metadata(base.file("add.cubin")).unwrap().permissions().mode() & 0o022, 0);
         assert_eq!(base.dir().place(FILES).unwrap(), 0, "{damage}");
     }
-}
-
-/// Two directories with copies in one: each file is written once, and the last one of a name is the copy.
-#[test]
-fn copies_are_second_names_of_the_last_files() {
-    let base = Base::new();
-    let dir = |name: &str| GroupDir::new(base.path(), name).unwrap().with_copies("KEY").unwrap();
-    let (one, two) = (dir("KEY.one"), dir("KEY.two"));
-    let other = [FILES[0], ("add.cubin", &b"\x7fELF another"[..])];
-    let contents = FILES.map(|(name, bytes)| (name, FileContent::Bytes(bytes)));
-    let id = |dir: &str, name: &str| {
-        let found = fs::symlink_metadata(base.path().join(dir).join(name)).unwrap();
-        (found.dev(), found.ino())
-    };
-    let in_copy = |dir: &str| FILES.map(|(name, _)| id(dir, name) == id("KEY", name));
-
-    one.write("add.json", FILES[0].1).unwrap();
-    assert!(!base.path().join("KEY").exists(), "a file alone has no copy");
-    assert_eq!(one.place(FILES).unwrap(), 1);
-    assert!(one.has(contents) && in_copy("KEY.one") == [true; 2]);
-    assert_eq!(two.place(other).unwrap(), 2);
-    assert!(!one.has(contents), "the copies are of the other directory");
-    assert_eq!(in_copy("KEY.two"), [true; 2]);
-    // The files themselves stay.
-    assert_eq!(fs::read(base.path().join("KEY.one/add.cubin")).unwrap(), FILES[1].1);
-    assert_eq!(one.place(FILES).unwrap(), 0);
-    assert!(one.has(contents) && in_copy("KEY.one") == [true; 2]);
-
-    // A copy that another program wrote is one as well, if it has the bytes.
-    fs::remove_file(base.file("add.cubin")).unwrap();
-    fs::write(base.file("add.cubin"), FILES[1].1).unwrap();
-    assert!(one.has(contents));
-    for damage in [&b"\x7fELF kernex"[..], b""] {
-        fs::remove_file(base.file("add.cubin")).unwrap();
-        fs::write(base.file("add.cubin"), damage).unwrap();
-        assert!(!one.has(contents));
-        assert_eq!(one.place(FILES).unwrap(), 0);
-        assert!(one.has(contents));
-    }
-    // What is written into a copy is in the file, too.
-    fs::write(base.file("add.cubin"), b"").unwrap();
-    assert!(!one.has(contents));
-    assert_eq!(one.place(FILES).unwrap(), 1);
-    assert!(one.has(contents) && in_copy("KEY.one") == [true; 2]);
-    fs::remove_dir_all(base.path().join("KEY")).unwrap();
-    symlink("/tmp", base.path().join("KEY")).unwrap();
-    assert!(!one.has(contents));
-    one.place(FILES).unwrap();
-    assert!(one.has(contents));
-    assert!(names_in(&base.temporary()).is_empty());
-}
-
-/// Where the file system has no second names, a copy is a file of its own.
-#[test]
-fn without_second_names_copies_are_written() {
-    struct NoLinks;
-    impl Watcher for NoLinks {
-        fn before(&self, call: &FsCall<'_>) -> Permit {
-            match call.op {
-                FsOp::Link => Permit::Fail(io::ErrorKind::PermissionDenied.into()),
-                _ => Permit::Go,
-            }
-        }
-    }
-    let base = Base::new();
-    let dir = GroupDir::new(base.path(), "KEY.one").unwrap().with_copies("KEY").unwrap();
-    let dir = dir.with_fs(Fs::new().with_watcher(Arc::new(NoLinks)));
-    let contents = FILES.map(|(name, bytes)| (name, FileContent::Bytes(bytes)));
-    assert_eq!(dir.place(FILES).unwrap(), 2);
-    assert!(dir.has(contents));
-    fs::write(base.file("add.cubin"), b"damaged").unwrap();
-    assert!(!dir.has(contents));
-    assert_eq!(dir.place(FILES).unwrap(), 0);
-    assert!(dir.has(contents));
 }
 
 /// Files that should have known digests: every changed byte of every file is found, and nothing is written.
@@ -330,27 +262,29 @@ fn only_old_temporary_files_are_removed() {
         let file = File::create(base.temporary().join(name)).unwrap();
         file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
     };
-    let (old, new) = (2 * 3600, 1800);
-    file("new-1-0", old);
-    file("new-1-1", new);
-    for name in ["new-1", "new--1", "new-1-", "new-1-0.txt", "new-x-1", "own"] {
-        file(name, old);
-    }
+    let old = 2 * 3600;
+    let random = "0123456789abcdef";
+    let name = |process: u32, number: u32| format!("new-{random}-{process}-{number}");
+    file(&name(1, 0), old);
+    let others = ["new-1-0", "new--1-0", "new-0123456789abcde-1-0", "new-0123456789abcdeF-1-0", "own"];
+    let of_random = ["", "-", "-1", "--1", "-1-", "-1-0.txt", "-x-1", "-1-0-1"];
+    let others =
+        others.map(String::from).into_iter().chain(of_random.map(|end| format!("new-{random}{end}")));
+    others.for_each(|name| file(&name, old));
     let elsewhere = base.0.path().join("elsewhere");
     fs::write(&elsewhere, b"of a user").unwrap();
-    symlink(&elsewhere, base.temporary().join("new-2-0")).unwrap();
-    fs::create_dir(base.temporary().join("new-3-0")).unwrap();
-    let set_old = |path: &Path| {
-        File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(old)).unwrap();
-    };
-    set_old(&elsewhere);
-    set_old(&base.temporary().join("new-3-0"));
+    symlink(&elsewhere, base.temporary().join(name(2, 0))).unwrap();
+    fs::create_dir(base.temporary().join(name(3, 0))).unwrap();
+    // Another process may be about to rename a link to an old file.
+    fs::hard_link(&elsewhere, base.temporary().join(name(4, 0))).unwrap();
     let mut left = names_in(&base.temporary());
     // Nothing is removed at a hit.
     assert_eq!(base.dir().place(FILES).unwrap(), 0);
     assert_eq!(names_in(&base.temporary()), left);
     base.dir().write("add.ptx", b"code").unwrap();
-    assert!(left.remove("new-1-0"));
+    assert_eq!(names_in(&base.temporary()), left);
+    base.dir().with_fs(hours_later()).write("add.ttir", b"code").unwrap();
+    assert!(left.remove(&name(1, 0)) && left.remove(&name(4, 0)));
     assert_eq!(names_in(&base.temporary()), left);
     assert_eq!(fs::read(elsewhere).unwrap(), b"of a user");
 }
@@ -362,14 +296,103 @@ fn a_file_of_another_user_among_the_temporary_ones_stays() {
     }
     let base = Base::new();
     base.dir().place(FILES).unwrap();
-    let file = File::create(base.temporary().join("new-1-0")).unwrap();
-    file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    let left = base.temporary().join("new-0123456789abcdef-1-0");
+    let file = File::create(&left).unwrap();
     std::os::unix::fs::fchown(&file, Some(65534), None).unwrap();
-    base.dir().write("add.ptx", b"code").unwrap();
-    assert!(base.temporary().join("new-1-0").exists());
+    base.dir().with_fs(hours_later()).write("add.ptx", b"code").unwrap();
+    assert!(left.exists());
     std::os::unix::fs::fchown(&file, Some(0), None).unwrap();
-    base.dir().write("add.ptx", b"other code").unwrap();
-    assert!(!base.temporary().join("new-1-0").exists());
+    base.dir().with_fs(hours_later()).write("add.ptx", b"other code").unwrap();
+    assert!(!left.exists());
+}
+
+/// A file system whose clock is two hours ahead once a temporary file is written.
+fn hours_later() -> Fs {
+    let created = Mutex::new(PathBuf::new());
+    watched(move |call| {
+        match call.op {
+            FsOp::Create => *created.lock().unwrap() = call.path.to_owned(),
+            FsOp::List => {
+                let file = File::open(&*created.lock().unwrap()).unwrap();
+                file.set_modified(SystemTime::now() + Duration::from_secs(2 * 3600)).unwrap();
+            }
+            _ => {}
+        }
+        Permit::Go
+    })
+}
+
+pub(crate) fn watched(before: impl Fn(&FsCall<'_>) -> Permit + Send + Sync + 'static) -> Fs {
+    struct Watched<F>(F);
+    impl<F: Fn(&FsCall<'_>) -> Permit + Send + Sync> Watcher for Watched<F> {
+        fn before(&self, call: &FsCall<'_>) -> Permit {
+            (self.0)(call)
+        }
+    }
+    Fs::new().with_watcher(Arc::new(Watched(before)))
+}
+
+pub(crate) fn with_copies(base: &Base, name: &str) -> GroupDir {
+    GroupDir::new(base.path(), name).unwrap().with_copies("KEY").unwrap()
+}
+
+/// Processes of other hosts and containers may have the same numbers.
+#[test]
+fn names_of_temporary_and_moved_files_are_random() {
+    let names = Arc::new(Mutex::new(BTreeSet::new()));
+    let random = |name: &str, prefix: &str| {
+        let (random, rest) = name.strip_prefix(prefix).unwrap().split_at(16);
+        assert!(random.bytes().all(|digit| digit.is_ascii_hexdigit()), "{name}");
+        assert!(rest.starts_with(&format!("-{}-", std::process::id())), "{name}");
+        random.to_owned()
+    };
+    for _ in 0..2 {
+        let base = Base::new();
+        fs::create_dir(base.path()).unwrap();
+        fs::write(base.path().join("KEY"), b"of a user").unwrap();
+        let created = Arc::clone(&names);
+        let dir = with_copies(&base, "KEY.one").with_fs(watched(move |call| {
+            let path = match call.op {
+                FsOp::Create => Some(call.path),
+                FsOp::Link => call.to,
+                _ => None,
+            };
+            let name = path.and_then(|path| path.file_name()?.to_str()).map(|name| random(name, "new-"));
+            assert!(name.is_none_or(|name| created.lock().unwrap().insert(name)));
+            Permit::Go
+        }));
+        dir.place(FILES).unwrap();
+        let moved = base.moved();
+        let moved = random(moved.file_name().unwrap().to_str().unwrap(), "tmp.opkeep-moved-");
+        assert!(names.lock().unwrap().insert(moved));
+    }
+    assert_eq!(names.lock().unwrap().len(), 2 * (FILES.len() * 2 + 1));
+}
+
+/// What another process gives the name of a file while this one publishes it is not taken for its file.
+#[test]
+fn a_file_that_another_process_replaces_at_once_is_written_again() {
+    for (times, is_written) in [(1, true), (2, true), (100, false)] {
+        let base = Base::new();
+        base.dir().write("add.ttir", b"code").unwrap();
+        let state = Mutex::new((false, 0));
+        let other = base.0.path().join("other");
+        let dir = base.dir().with_fs(watched(move |call| {
+            let mut state = state.lock().unwrap();
+            let is_renamed = call.op == FsOp::Rename;
+            if state.0 && state.1 < times {
+                fs::write(&other, b"of another process").unwrap();
+                fs::rename(&other, call.path.parent().unwrap().join("add.json")).unwrap();
+                state.1 += 1;
+            }
+            state.0 = is_renamed;
+            Permit::Go
+        }));
+        let written = dir.write("add.json", b"{}");
+        assert_eq!(written.is_ok(), is_written, "{written:?}");
+        assert_eq!(fs::read(base.file("add.json")).unwrap() == b"{}", is_written);
+        assert!(names_in(&base.temporary()).is_empty());
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests damage files as other programs do"))]
 
 #[cfg(test)]
+mod copies;
+#[cfg(test)]
 mod directory;
 #[cfg(test)]
 mod groups;

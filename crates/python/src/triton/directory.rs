@@ -1,7 +1,8 @@
 //! The directories in which Triton reads the files of a key.
 //!
 //! `<key>.opkeep-<digest>` is that of one toolchain: the paths that Triton gets are there. `<key>`, where bundlers look, has
-//! copies, Triton's list of them with the paths that it would have there, and our record.
+//! copies, Triton's list of them with the paths that it would have there, and our record. A hit needs nothing of that, unless a
+//! bundler is loaded.
 
 use std::path::PathBuf;
 
@@ -25,6 +26,8 @@ pub(crate) struct Directory {
     name: String,
     /// The start of the path of each file in the directory of Triton's own key, as a JSON text without its last quote.
     json_prefix: String,
+    /// Whether a hit has the copies, too.
+    checks_copies: bool,
 }
 
 #[pymethods]
@@ -33,7 +36,8 @@ impl Directory {
     #[new]
     fn new(py: Python<'_>, base: PathBuf, key: &str) -> PyResult<Self> {
         let dir = GroupDir::new(base, key).map_err(|error| directory_error(py, error))?;
-        Ok(Self { shared: dir.clone(), dir, name: key.to_owned(), json_prefix: String::new() })
+        let (shared, name) = (dir.clone(), key.to_owned());
+        Ok(Self { dir, shared, name, json_prefix: String::new(), checks_copies: false })
     }
 
     /// Writes a file.
@@ -59,15 +63,16 @@ impl Directory {
         key: &str,
         digest: &Digest,
         json_prefix: String,
+        checks_copies: bool,
     ) -> Result<Self, DirectoryError> {
         let name = format!("{key}.opkeep-{:.32}", digest.to_string());
         let shared = GroupDir::new(base.clone(), key)?;
         let dir = GroupDir::new(base, &name)?.with_copies(key)?;
-        Ok(Self { dir, shared, name, json_prefix })
+        Ok(Self { dir, shared, name, json_prefix, checks_copies })
     }
 
-    /// Returns the names of the files of the entry `key`, if they lie in the directory, with the list and the record of the group
-    /// if it has the name `listed`. Reads and hashes each byte.
+    /// Returns the names of the files of the entry `key`, if they lie in the directory. Reads and hashes each byte. If copies are
+    /// checked, they lie there as well, with the list and the record of the group if it has the name `listed`.
     pub(crate) fn placed(
         &self,
         key: &Digest,
@@ -77,14 +82,21 @@ impl Directory {
         let files =
             files.map(|file| Some((original_file_name(file.name)?.into_owned(), file.bytes, file.digest)));
         let files: Vec<File<'_, u64>> = files.collect::<Option<_>>()?;
-        let further = self.further(key, &files, listed);
         let contents = files.iter().map(|(name, len, digest)| (&**name, FileContent::Digest(*len, digest)));
-        let further = further.iter().map(|(name, text)| (&**name, FileContent::Bytes(text.as_bytes())));
-        self.dir.has(contents.chain(further)).then(|| names_of(files))
+        let is_placed = match self.checks_copies {
+            true => {
+                let further = self.further(key, &files, listed);
+                let further =
+                    further.iter().map(|(name, text)| (&**name, FileContent::Bytes(text.as_bytes())));
+                self.dir.has_with_copies(contents.chain(further))
+            }
+            false => self.dir.has(contents),
+        };
+        is_placed.then(|| names_of(files))
     }
 
-    /// Makes the files of a hit lie in the directory, with the list and the record of the group if it has the name `listed`.
-    /// Returns their names.
+    /// Makes the files of a hit lie in the directory. Returns their names. If possible, their copies lie there as well, with the
+    /// list and the record of the group if it has the name `listed`.
     pub(crate) fn place_hit(
         &self,
         group: &FileGroup,
@@ -98,7 +110,7 @@ impl Directory {
         self.place_files(group.key(), group.iter().map(file).collect::<Result<_, _>>()?, listed)
     }
 
-    /// Makes the files of the entry `key` lie in the directory. Returns their names.
+    /// Makes the files of the entry `key` lie in the directory, as those of a hit. Returns their names.
     pub(crate) fn place_files(
         &self,
         key: &Digest,
@@ -108,7 +120,8 @@ impl Directory {
         let further = self.further(key, &files, listed);
         let contents = files.iter().map(|(name, bytes, _)| (&**name, *bytes));
         // The list comes last: it is what Triton looks for.
-        self.dir.place(contents.chain(further.iter().map(|(name, text)| (&**name, text.as_bytes()))))?;
+        let further = further.iter().map(|(name, text)| (&**name, text.as_bytes()));
+        self.dir.place_with(contents, further)?;
         Ok(names_of(files))
     }
 

@@ -158,7 +158,7 @@ impl TritonFiles {
     }
 
     /// Returns the directory of the files of Triton's key `key` that a toolchain makes. `json_prefix` is the start of the paths
-    /// in the directory of that key.
+    /// in the directory of that key. With `checks_copies`, a hit also has copies there.
     fn directory(
         &self,
         py: Python<'_>,
@@ -166,9 +166,11 @@ impl TritonFiles {
         key: &str,
         toolchain: &Toolchain,
         json_prefix: String,
+        checks_copies: bool,
     ) -> PyResult<Directory> {
         let digest = self.files.entry_key(&file_key(key, "", toolchain));
-        Directory::of_toolchain(base, key, &digest, json_prefix).map_err(|error| store_error(py, &error))
+        let directory = Directory::of_toolchain(base, key, &digest, json_prefix, checks_copies);
+        directory.map_err(|error| store_error(py, &error))
     }
 
     /// Writes the counts of hits and misses to the store.

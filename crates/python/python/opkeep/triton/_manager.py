@@ -34,6 +34,9 @@ class NewFiles(NamedTuple):
 _BUNDLER = "torch._inductor.triton_bundler"
 """The module of Inductor that carries kernels in its own cache."""
 
+_INDUCTOR = "torch._inductor"
+"""The package that reads kernels in the directory of Triton's own key."""
+
 
 class _Place(NamedTuple):
     """Where files are, and what made them."""
@@ -303,5 +306,5 @@ class CacheManager:
 
     def _new_place(self, store: _native.TritonFiles, toolchain: _native.Toolchain, compile: Compile) -> _Place:
         json_prefix = encode_basestring_ascii(self.cache_dir + os.sep)[:-1]
-        directory = store.directory(self._base, self.key, toolchain, json_prefix)
+        directory = store.directory(self._base, self.key, toolchain, json_prefix, _INDUCTOR in sys.modules)
         return _Place(store, toolchain, compile, directory, f"{self._base}{os.sep}{directory.name}{os.sep}")
