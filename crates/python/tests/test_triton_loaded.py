@@ -118,16 +118,21 @@ class LoadedTest(KeyTest):
                     package = self.loaded_package()
                     with self.assertRaises(self.loaded.ReplacedError):
                         self.check_after(package, lambda: replace(package / name, is_in_place))
-        for change in ("compile again", "compile never", "rename the directory"):
+        package = self.loaded_package()
+        (package / "loaded.py").unlink()
+
+        def replace_directory() -> None:
+            moved = package.rename(package.with_name("~moved"))
+            shutil.copytree(moved, package)
+            shutil.rmtree(moved)
+
+        with self.assertRaises(self.loaded.ReplacedError):
+            self.check_after(package, replace_directory)
+        for change in ("compile again", "compile never"):
             with self.subTest(change):
                 package = self.loaded_package()
 
                 def change_code() -> None:
-                    if change == "rename the directory":
-                        other = package.rename(package.with_name("~moved"))
-                        shutil.copytree(other, package)
-                        shutil.rmtree(other)
-                        return
                     compiled = importlib.util.cache_from_source(str(package / "loaded.py"))
                     replace(package / "loaded.py", False)
                     os.unlink(compiled)
