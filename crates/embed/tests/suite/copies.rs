@@ -123,17 +123,28 @@ fn a_link_gets_another_name_if_its_first_one_is_taken() {
 
 #[test]
 fn a_copy_has_the_right_bytes_if_its_file_is_replaced() {
-    let base = Base::new();
-    let other = base.path().join("other");
-    let dir = with_copies(&base, "KEY.one").with_fs(watched(move |call| {
-        if call.op == FsOp::Link {
-            fs::write(&other, b"of another process").unwrap();
-            fs::rename(&other, call.path).unwrap();
+    for is_full in [false, true] {
+        let base = Base::new();
+        let (other, is_linked) = (base.path().join("other"), Mutex::new(false));
+        let dir = with_copies(&base, "KEY.one").with_fs(watched(move |call| {
+            let mut is_linked = is_linked.lock().unwrap();
+            if call.op == FsOp::Link {
+                fs::write(&other, b"of another process").unwrap();
+                fs::rename(&other, call.path).unwrap();
+                *is_linked = true;
+            }
+            match call.op {
+                FsOp::Create if is_full && *is_linked => Permit::Fail(io::ErrorKind::StorageFull.into()),
+                _ => Permit::Go,
+            }
+        }));
+        dir.place(FILES).unwrap();
+        match is_full {
+            true => assert!(names_in(&base.path().join("KEY")).is_empty()),
+            false => base.check_copies(),
         }
-        Permit::Go
-    }));
-    dir.place(FILES).unwrap();
-    base.check_copies();
+        assert!(names_in(&base.temporary()).is_empty());
+    }
 }
 
 /// The files themselves are enough for a hit, whatever prevents copies.
