@@ -22,16 +22,19 @@ impl TritonMetadata {
         self.0["name"].as_str().unwrap_or_default()
     }
 
-    /// The name of its target in a store, such as `cuda-sm_90`.
+    /// The name of its target in a store, such as `cuda-sm_90`: by the rule of the Python package (`_compile.py`).
     pub fn target(&self) -> String {
-        format!("{}-{}", self.backend(), self.architecture())
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
+        let name = format!("{}-{}", self.backend(), self.architecture());
+        let name = name.trim_start_matches('.').chars().take(MAX_TARGET_LETTERS);
+        name.map(|letter| if plain(letter) { letter } else { '_' }).collect()
     }
 
     /// The suffix of its object, and the rules for it. `None` if there are no rules for the backend.
     pub fn rules(&self) -> Option<(&'static str, Expectations)> {
-        match self.backend() {
-            "cuda" => Some(("cubin", device_formats::cubin(&self.architecture()))),
-            "hip" => Some(("hsaco", device_formats::hsaco(&self.architecture()))),
+        match self.target().split_once('-')? {
+            ("cuda", arch) => Some(("cubin", device_formats::cubin(arch))),
+            ("hip", arch) => Some(("hsaco", device_formats::hsaco(arch))),
             _ => None,
         }
     }
@@ -50,11 +53,25 @@ impl TritonMetadata {
     }
 
     fn architecture(&self) -> String {
-        match &self.0["target"]["arch"] {
-            Value::Number(number) => format!("sm_{number}"),
-            other => other.as_str().unwrap_or("any").to_owned(),
+        let of_target = &self.0["target"]["arch"];
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        match self.backend() {
+            // `TRITON_OVERRIDE_ARCH` is in the options, which are in the metadata.
+            "hip" => self.0["arch"]
+                .as_str()
+                .filter(|arch| !arch.is_empty())
+                .map_or_else(|| text(of_target), str::to_owned),
+            "cuda" if is_number(&text(of_target)) => format!("sm_{}", text(of_target)),
+            _ => text(of_target),
         }
     }
+}
+
+/// The maximum length of a target's name.
+const MAX_TARGET_LETTERS: usize = 100;
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 const BASE_32: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
@@ -102,6 +119,11 @@ mod tests {
             assert!(!metadata.is_of(&key.replace('J', "K")));
             assert_eq!((metadata.kernel(), metadata.target()), ("add", "cuda-sm_90".to_owned()));
         }
+        let overridden =
+            r#"{"target":{"backend":"hip","arch":"gfx942"},"arch":"gfx90a:xnack+","name":"add"}"#;
+        let metadata = TritonMetadata::read(overridden.as_bytes()).unwrap();
+        assert_eq!(metadata.target(), "hip-gfx90a_xnack_");
+        assert_eq!(metadata.rules().unwrap().1, device_formats::hsaco("gfx90a_xnack_"));
         assert!(TritonMetadata::read(b"{}").is_none() && TritonMetadata::read(b"{").is_none());
     }
 }

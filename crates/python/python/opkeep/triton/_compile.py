@@ -52,7 +52,8 @@ class Compile(NamedTuple):
 
 @functools.lru_cache(maxsize=None)
 def _target_name(backend: str, arch: str) -> str:
-    if backend == "cuda" and arch.isdigit():
+    # `TritonMetadata::target` of the commands has the same rule.
+    if backend == "cuda" and arch.isascii() and arch.isdigit():
         arch = f"sm_{arch}"
     return re.sub(r"[^A-Za-z0-9_.-]", "_", f"{backend}-{arch}".lstrip("."))[:100]
 
