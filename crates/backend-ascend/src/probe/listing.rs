@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use opkeep_cann_toolkit::disk::stamp::Stamp;
-use opkeep_fs::Fs;
+use opkeep_fs::{ChangeTimes, FileState, Fs};
 use serde::{Deserialize, Serialize};
 
 /// The relevant entries of a directory. A name means a module (`numpy`), a file (`=libm.so.6`), every file with an
@@ -28,10 +28,15 @@ impl Listing {
 
     pub(crate) fn is_current(&self, path: &Path) -> bool {
         let stamp = Stamp::of(path);
-        (stamp.is_some() && stamp == self.stamp)
+        (stamp.is_some() && stamp == self.stamp && shows_changes(path))
             || (stamp.is_none() && self.found.is_none())
             || found(path, &self.names) == self.found
     }
+}
+
+/// Whether other entries of a directory would have given it another stamp. Another process may see another image there.
+fn shows_changes(path: &Path) -> bool {
+    Fs::new().metadata(path).is_ok_and(|found| ChangeTimes::at(path).show_changes(&FileState::of(&found)))
 }
 
 /// The entries of a directory that have one of these names.
@@ -49,4 +54,28 @@ fn found(path: &Path, names: &BTreeSet<String>) -> Option<Vec<String>> {
     let mut entries: Vec<String> = entries.filter(matters).collect();
     entries.sort_unstable();
     Some(entries)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests open directories")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stamp_of_an_image_is_no_proof() {
+        let temp = tempfile::tempdir().unwrap();
+        let is_current = |path: &Path| {
+            let names = BTreeSet::from(["*".to_owned()]);
+            let listing = Listing { names, found: Some(vec!["planted".to_owned()]), stamp: Stamp::of(path) };
+            listing.is_current(path)
+        };
+        let dir = std::fs::File::open(temp.path()).unwrap();
+        dir.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert!(is_current(temp.path()));
+        // It has no change times of its own, as an image. Its stamp stays the same while it is open.
+        let image = Path::new("/proc/fs");
+        let _open = std::fs::File::open(image).unwrap();
+        assert_eq!(Stamp::of(image), Stamp::of(image));
+        assert!(!is_current(image));
+    }
 }
