@@ -31,8 +31,11 @@ use crate::tiers::{Looked, Target};
 use crate::unshared::UnsharedReason;
 use crate::warning::WarningKind;
 
-/// The longest pause between two attempts of a waiter. It is short, so that a waiter takes over within 50 ms.
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// The shortest and the longest pause between two attempts of a waiter. The longest is short, so that a waiter takes over within
+/// 50 ms.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+/// A pause is this part of the wait so far: a waiter notices the end of a short build soon.
+const PAUSE_SHARE: u32 = 10;
 /// The time for which a lease is renewed if the query sets no limit.
 const DEFAULT_HOLD_LIMIT: Duration = Duration::from_secs(3600);
 /// The time between two heartbeats of a holder that calls the remote tier, without the time of the call.
@@ -117,7 +120,7 @@ impl Protocol<'_> {
             Wait::Never => None,
             Wait::ForHolder { on_wait } => on_wait,
         };
-        let mut pause = Duration::from_millis(1);
+        let wait_began = Instant::now();
         loop {
             let Claim::Pending(mut pending) = claim else { return claim };
             if let Some(on_wait) = on_wait.take() {
@@ -134,11 +137,10 @@ impl Protocol<'_> {
             if let Wait::Never = self.query.wait {
                 return Claim::Pending(pending);
             }
-            thread::sleep(pause);
+            thread::sleep((wait_began.elapsed() / PAUSE_SHARE).clamp(PAUSES.0, PAUSES.1));
             if self.query.on_poll.is_some_and(|on_poll| !on_poll()) {
                 return Claim::Pending(pending);
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
             let began = Some(pending.began());
             claim = Self { began, ..self }.poll(pending);
         }
