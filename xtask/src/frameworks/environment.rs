@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 
 use crate::disk;
 
+/// The name of the virtual environment.
+const VENV: &str = "venv";
 /// Triton's versions that the adapter is for, from the first to the one after the last.
 const TRITON: [Version; 2] = [[3, 2, 0], [3, 10, 0]];
 const TRITON_ASCEND: &str = "3.2.0";
@@ -100,12 +102,11 @@ impl Environment {
         test: impl FnOnce(&Self, &Installed) -> Result<(), String>,
     ) -> Result<(), String> {
         let directory = format!("triton-{version}");
-        let was_installed = self.is_installed(&directory);
+        let was_installed = self.is_installed(&directory, "triton");
         self.beside("triton", version)?;
         let Some(framework) = self.frameworks.pop() else { return Ok(()) };
         let tested = test(self, &framework);
         if !was_installed {
-            disk::remove(&self.mark_of(&directory))?;
             disk::remove(&self.directory.join(&directory))?;
         }
         tested
@@ -139,21 +140,21 @@ impl Environment {
 
     /// The environment's Python.
     pub(super) fn python(&self) -> PathBuf {
-        self.directory.join("venv/bin/python")
+        self.directory.join(VENV).join("bin/python")
     }
 
     fn create(&self) -> Result<(), Skip> {
-        if self.is_installed("venv") {
+        if self.is_installed(VENV, "venv") {
             return Ok(());
         }
-        let venv = self.directory.join("venv");
+        let venv = self.directory.join(VENV);
         disk::empty_directory(&venv)?;
         let made = output(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
         if !made.status.success() {
             let reason = text(&made.stdout);
             return Err(Skip::Skipped(format!("`python3 -m venv` does not work here: {}", reason.trim())));
         }
-        Ok(self.mark("venv")?)
+        Ok(self.mark(VENV, "venv")?)
     }
 
     /// The versions of Triton that pip finds. None at all: the index is not to be had, since it has them.
@@ -185,11 +186,11 @@ impl Environment {
     fn beside(&mut self, name: &str, version: &str) -> Result<(), String> {
         let directory = format!("{name}-{version}");
         let packages = self.directory.join(&directory);
-        if !self.is_installed(&directory) {
+        if !self.is_installed(&directory, name) {
             disk::empty_directory(&packages)?;
             let requirement = format!("{name}=={version}");
             self.pip_install(&["--no-deps", "--target", &packages.to_string_lossy(), &requirement])?;
-            self.mark(&directory)?;
+            self.mark(&directory, name)?;
         }
         self.frameworks.push(Installed {
             name: name.to_owned(),
@@ -201,11 +202,11 @@ impl Environment {
 
     /// Installs packages into the environment.
     fn install(&self, name: &str, requirements: &[&str]) -> Result<(), String> {
-        if self.is_installed(name) {
+        if self.is_installed(VENV, name) {
             return Ok(());
         }
         self.pip_install(requirements)?;
-        self.mark(name)
+        self.mark(VENV, name)
     }
 
     fn version_of(&self, package: &str) -> Result<String, String> {
@@ -234,17 +235,18 @@ impl Environment {
         ))
     }
 
-    /// Whether an earlier run installed all of it: a file says so, since an interrupted pip leaves a part.
-    fn is_installed(&self, name: &str) -> bool {
-        self.mark_of(name).exists()
+    /// Whether an earlier run installed all of a package into this directory: a file there says so, since an interrupted pip
+    /// leaves a part.
+    fn is_installed(&self, directory: &str, name: &str) -> bool {
+        self.mark_of(directory, name).exists()
     }
 
-    fn mark_of(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{name}.installed"))
+    fn mark_of(&self, directory: &str, name: &str) -> PathBuf {
+        self.directory.join(directory).join(format!("{name}.installed"))
     }
 
-    fn mark(&self, name: &str) -> Result<(), String> {
-        disk::write(&self.mark_of(name), "")
+    fn mark(&self, directory: &str, name: &str) -> Result<(), String> {
+        disk::write(&self.mark_of(directory, name), "")
     }
 }
 
