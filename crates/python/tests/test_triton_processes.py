@@ -451,6 +451,7 @@ class InductorTest(TritonTest):
             "a record of another entry": {"add__json.opkeep": record.replace(record[9:19], b"0" * 10, 1)},
             "a record of a later version": {"add__json.opkeep": record.replace(b"opkeep 1", b"opkeep 2")},
             "a record that is cut": {"add__json.opkeep": record[:200]},
+            "a record without one file": {"add__json.opkeep": b"".join(x for x in (first, *lines) if b" add.ttir" not in x)},
             "a record without the metadata": {"add__json.opkeep": b"".join([head, *(x for x in lines if b" add.json" not in x)])},
             **{f"{count} files": {"add__json.opkeep": b"".join([first, *lines[:count]])} for count in range(len(lines))},
             "a record of another directory": {"add__json.opkeep": record.replace(b" add.cubin", b" ../add.cubin")},
