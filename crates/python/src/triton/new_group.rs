@@ -49,11 +49,5 @@ impl NewFiles {
 
 /// The rules for the kernels of a target such as `cuda-sm_90`. `None` if none are known.
 pub(crate) fn rules(target: &str) -> Option<StoredExpectations> {
-    let mut rules = match target.split_once('-')? {
-        ("cuda", arch) => device_formats::cubin(arch),
-        ("hip", arch) => device_formats::hsaco(arch),
-        _ => return None,
-    };
-    target.clone_into(&mut rules.target);
-    Some(encode_rules(rules))
+    device_formats::rules_of_target(target).map(|(_, rules)| encode_rules(rules))
 }

@@ -54,10 +54,10 @@ const PROCESSORS: [(&str, u32); 30] = [
 ];
 
 /// Expectations of an hsaco for `target`, such as `gfx942` or `gfx90a:sramecc+:xnack-`, whose JSON metadata name the
-/// kernel in `name`. For a known processor, the object must be for it.
+/// kernel in `name`. For a known processor, the object must be for it. A store's target has `_` for `:` and `+`.
 pub fn hsaco(target: &str) -> Expectations {
     let elf = ElfRules::new([MACHINE], ElfLayout::Unspecified);
-    let name = target.split(':').next().unwrap_or_default();
+    let name = target.split([':', '_']).next().unwrap_or_default();
     let elf = match PROCESSORS.iter().find(|(processor, _)| *processor == name) {
         Some((_, number)) => elf.with_flags(PROCESSOR, [*number]),
         None => elf,

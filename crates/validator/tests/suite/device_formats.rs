@@ -87,6 +87,25 @@ fn expectations_are_data() {
     );
 }
 
+/// A store's target has `_` for letters that its names do not have: the processor is still checked.
+#[test]
+fn a_target_of_a_store_has_rules() {
+    let judged_for = |target: &str, object: &[u8]| {
+        let (suffix, rules) = device_formats::rules_of_target(target).unwrap();
+        assert_eq!(rules.target, target);
+        (suffix, errors(&judged(object, &rules)))
+    };
+    for target in ["hip-gfx942", "hip-gfx942_sramecc__xnack-"] {
+        assert_eq!(judged_for(target, &hsaco(KERNEL, 0x4c)), ("hsaco", vec![]), "{target}");
+        assert_eq!(judged_for(target, &hsaco(KERNEL, 0x3f)), ("hsaco", vec![Code::FLAGS]), "{target}");
+    }
+    assert_eq!(judged_for("cuda-sm_90", &cubin(KERNEL, 90)), ("cubin", vec![]));
+    assert_eq!(judged_for("cuda-sm_90", &cubin(KERNEL, 80)), ("cubin", vec![Code::FLAGS]));
+    for target in ["cuda", "npu-Ascend910B1", "host-x86_64", "unknown", ""] {
+        assert_eq!(device_formats::rules_of_target(target), None, "{target}");
+    }
+}
+
 /// The object of another kernel, another chip or another vendor, and metadata that name none.
 #[test]
 fn a_kernel_of_something_else_is_refused() {
