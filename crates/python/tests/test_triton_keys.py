@@ -327,6 +327,18 @@ class LauncherTest(KeyTest):
             self.forget()
             self.assertNotEqual(self.toolchain.host_toolchain(True), before)
 
+    def test_only_a_compiler_that_runs_another_is_run(self) -> None:
+        for real, runs in (("gcc-12", 0), ("clang-14", 0), ("ccache", 1)):
+            shutil.copy(shutil.which("true") or "/bin/true", self.root / real)
+            link = self.root / "gcc"
+            link.symlink_to(real)
+            self.forget()
+            with mock.patch.dict(os.environ, {"PATH": str(self.root)}):
+                with mock.patch.object(self.toolchain.subprocess, "run", wraps=self.toolchain.subprocess.run) as run:
+                    self.toolchain.host_toolchain(True)
+            self.assertEqual(run.call_count, runs, real)
+            link.unlink()
+
     def test_headers_of_ascend(self) -> None:
         for package in ("torch", "torch_npu"):
             (self.root / package).mkdir()

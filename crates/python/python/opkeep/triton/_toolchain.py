@@ -10,6 +10,7 @@ import functools
 import inspect
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -41,6 +42,9 @@ _PLUGINS = ("LLVM_PASS_PLUGIN_PATH", "TRITON_PASS_PLUGIN_PATH", "TRITON_PLUGIN_P
 
 _COMPILERS = ("gcc", "clang", "g++", "clang++")
 """The compilers of launchers, if no variable names one. Triton prefers the first of each language, triton-ascend `clang++`."""
+
+_COMPILER_NAME = re.compile(r"gcc|g\+\+|clang")
+"""A part of the name of each program that is a compiler itself."""
 
 _CPU_TOOLS = (
     ("MLIR_ROOT", "bin/mlir-opt"),
@@ -96,7 +100,8 @@ def host_toolchain(is_compiled: bool) -> _native.Toolchain:
             path = shutil.which(name)
             if path is not None:
                 _add_file(parts, name, path)
-                _add_text(parts, f"{name} --version", _version_of(path, *state_of(path)))
+                if _may_run_another(path):
+                    _add_text(parts, f"{name} --version", _version_of(path, *state_of(path)))
         for name, value in settings_of_launchers().items():
             _add_text(parts, name, value)
         _add_text(parts, "CC", os.environ.get("CC", ""))
@@ -119,9 +124,18 @@ def _add_headers(parts: Parts) -> None:
     _add_versions(parts, os.environ.get("ASCEND_HOME_PATH"))
 
 
+def _may_run_another(path: str) -> bool:
+    """Whether a compiler may be a script, or a program such as ccache, that runs another one."""
+    path = os.path.realpath(path)
+    if _COMPILER_NAME.search(os.path.basename(path)) is None:
+        return True
+    with open(path, "rb") as file:
+        return file.read(4) != b"\x7fELF"
+
+
 @functools.lru_cache(maxsize=None)
 def _version_of(path: str, *_: int) -> str:
-    """Return the version that a compiler prints: it may be a script that runs another one. The numbers are its state."""
+    """Return the version that a compiler prints, which is that of the one it runs. The numbers are its state."""
     try:
         output = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
