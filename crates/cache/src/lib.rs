@@ -23,8 +23,9 @@
 //!
 //! Each key is locked with a file lock of the store. So of all processes of a host that miss an entry, one builds it; if that
 //! process exits, one of the waiters takes over within 50 ms. A hit needs no lock. If the store cannot be written, or has no
-//! locks, the caller gets an unshared ticket and a warning. A store that refuses writes is tried again after a pause. A store that is opened for reading has no locks, since no waiter
-//! could find the kernel in it. A waiter's timeout runs from the holder's last heartbeat.
+//! locks, the caller gets an unshared ticket and a warning. A store that refuses writes is tried again after a pause. A store
+//! that is opened for reading has no locks, since no waiter could find the kernel in it. A waiter's timeout runs from the
+//! holder's last heartbeat.
 //!
 //! ```
 //! use opkeep_cache::{Accept, Cache, CacheConfig, Claim, Query};

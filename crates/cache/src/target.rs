@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use opkeep_digest::Digest;
-use opkeep_store::{Entry, EntryBuilder, Lookup, PutOutcome, StoreError, TargetStore};
+use opkeep_store::{Entry, EntryBuilder, Lookup, Overwrite, PutOutcome, StoreError, TargetStore};
 
 use crate::claim::Claim;
 use crate::error::CacheError;
@@ -72,7 +72,7 @@ impl TargetCache {
     /// # Errors
     /// The store could not write the entry. The cache has emitted a warning.
     pub fn put(&self, key: &Digest, members: &EntryBuilder<'_>) -> Result<Option<PutOutcome>, StoreError> {
-        self.0.put(key, members, &Miss::Replaced(String::new()))
+        self.0.put(key, members, Overwrite::Always)
     }
 
     /// Returns an entry that the caller uses, or a ticket to build it.

@@ -132,7 +132,7 @@ impl Ticket {
             return Err(PublishError::Forked);
         }
         let Self { target, key, miss, lock, lease, cancel, process: _ } = self;
-        let local = target.put(&key, members, &miss);
+        let local = target.put(&key, members, miss.overwrite());
         drop(lock);
         let limits = Limits { deadline, cancel: cancel.as_ref() };
         let remote = is_shared && target.put_remote(&key, members, limits);

@@ -158,10 +158,10 @@ impl Target {
         &self,
         key: &Digest,
         members: &EntryBuilder<'_>,
-        missing: &Miss,
+        overwrite: Overwrite,
     ) -> Result<Option<PutOutcome>, StoreError> {
         let Some(store) = self.written_store() else { return Ok(None) };
-        let put = store.put_replacing(key, members, missing.overwrite());
+        let put = store.put_replacing(key, members, overwrite);
         match &put {
             Ok(PutOutcome::Published) if self.shared.outage.succeeded(Instant::now()) => {
                 let dir = store.dir().display();
@@ -229,7 +229,7 @@ impl Target {
             store.count_remote_hit();
         }
         // The hit does not depend on the local store, and `put` warns of an error.
-        let _ = self.put(key, &entry.revalidated(stamp, &borrowed(&renewed)), missing);
+        let _ = self.put(key, &entry.revalidated(stamp, &borrowed(&renewed)), missing.overwrite());
         Some(Box::new(entry))
     }
 

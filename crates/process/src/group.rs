@@ -61,7 +61,7 @@ impl ProcessGroup {
     /// Whether the program itself has ended. It is not reaped, so that its process number stays its own.
     ///
     /// # Errors
-    /// The system cannot tell.
+    /// The system does not report it.
     pub fn has_ended(&self) -> io::Result<bool> {
         let Some(pid) = self.id() else { return Ok(true) };
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
@@ -91,7 +91,7 @@ impl ProcessGroup {
     /// Kills the rest of the group and returns the status of the program itself.
     ///
     /// # Errors
-    /// The system cannot tell the status; or another process started the program, of which this is a forked child.
+    /// The system does not report the status; or another process started the program, of which this is a forked child.
     pub fn end(&mut self) -> io::Result<ExitStatus> {
         if !self.is_own() {
             return Err(io::Error::other("the program belongs to the parent process"));

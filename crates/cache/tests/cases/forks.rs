@@ -358,7 +358,7 @@ pub(crate) fn closed_files() {
 pub(crate) fn close_all(cache: &TargetCache, file: &Path) {
     let ends: [fn(Ticket); 4] = [
         drop,
-        |ticket| ticket.abandon(Failure::new("for nobody")),
+        |ticket| ticket.abandon(Failure::new("no waiter reads it")),
         |ticket| assert!(ticket.publish(&builder(&text(1))).unwrap().local.is_some()),
         |ticket| {
             ticket.heartbeat();

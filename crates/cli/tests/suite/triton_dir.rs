@@ -104,7 +104,7 @@ fn each_damage_is_found_and_nothing_changes() {
         ("another kernel", |dir| fs::write(dir.join("add.cubin"), device::cubin("mul", 90)).unwrap(), "OPV"),
         ("another chip", |dir| fs::write(dir.join("add.cubin"), device::cubin("add", 80)).unwrap(), "OPV"),
         ("cut object", |dir| cut(&dir.join("add.cubin")), "OPV"),
-        // Only the digests of the entry can tell.
+        // Only the digests of the entry show it.
         (
             "other code",
             |dir| fs::write(dir.join("add.ptx"), ".version 8.1").unwrap(),

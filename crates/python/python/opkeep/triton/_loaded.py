@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from hashlib import sha256
 from importlib.util import cache_from_source
 
-
 _contents: dict[str, object] = {}
 _replaced: dict[str, str | None] = {}
 

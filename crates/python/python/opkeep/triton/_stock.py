@@ -51,7 +51,7 @@ def knob(group: str, name: str) -> Any:
 
 
 def c_compiler() -> str | None:
-    """Return the C compiler that Triton runs, which it remembers; None if this release does not tell."""
+    """Return the C compiler that Triton runs, which it remembers; None if this release does not."""
     find = getattr(sys.modules.get("triton.runtime.build"), "_find_compiler", None)
     try:
         return str(find("c")) if find is not None else None
