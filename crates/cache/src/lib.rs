@@ -76,7 +76,9 @@ pub use miss::Miss;
 pub use pending::PendingKey;
 pub use query::{Accept, Query, Wait};
 pub use remote::{
-    Lease, LeaseGuard, RemoteConfig, RemoteContext, RemoteError, RemoteKey, RemotePolicy, RemoteTier,
+    Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, Lease, LeaseGuard, LeaseToken, LeaseValue,
+    LeaseValueError, ListedObject, Listing, ObjectName, ObjectNameError, PutAnswer, RemoteConfig,
+    RemoteContext, RemoteEngine, RemoteError, RemoteKey, RemoteObject, RemotePolicy, RemoteTier,
 };
 pub use target::TargetCache;
 pub use ticket::{Published, Ticket};

@@ -199,7 +199,7 @@ impl RemoteTier for FakeRemote {
     fn put(&self, key: &RemoteKey, file: &[u8], context: &RemoteContext<'_>) -> Result<(), RemoteError> {
         let faults = self.begin(RemoteCall::Put, key, context)?;
         if faults.is_full {
-            return Err(RemoteError::Full);
+            return Err(RemoteError::Full { reason: "a test".to_owned() });
         }
         self.set_file(key, file.to_vec());
         Ok(())

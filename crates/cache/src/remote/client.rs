@@ -124,7 +124,7 @@ impl RemoteClient {
         let is_late = now - began > timeout;
         let end = match &answer {
             // A tier that is full can still be read.
-            Ok(Ok(_) | Err(RemoteError::Full)) if !is_late => CallEnd::Answered,
+            Ok(Ok(_) | Err(RemoteError::Full { .. })) if !is_late => CallEnd::Answered,
             Ok(Err(_)) if !is_late && limits.are_over() => CallEnd::Ended,
             _ => CallEnd::Failed,
         };

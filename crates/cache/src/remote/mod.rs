@@ -8,15 +8,22 @@
 
 mod call;
 mod client;
+mod engine;
 mod health;
 mod lease;
 mod lease_wait;
+mod object;
 mod tier;
 
 pub(crate) use call::Limits;
 pub(crate) use client::{LeaseAttempt, RemoteClient};
+pub use engine::{
+    Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, ListedObject, Listing, PutAnswer, RemoteEngine,
+    RemoteObject,
+};
 pub(crate) use lease::HeldLease;
 pub(crate) use lease_wait::LeaseWait;
+pub use object::{LeaseToken, LeaseValue, LeaseValueError, ObjectName, ObjectNameError};
 pub use tier::{
     Lease, LeaseGuard, RemoteConfig, RemoteContext, RemoteError, RemoteKey, RemotePolicy, RemoteTier,
 };

@@ -186,12 +186,27 @@ pub enum RemoteError {
     #[error("the call to the remote cache was cancelled")]
     Cancelled,
     /// The tier has no space for the entry.
-    #[error("the remote cache has no space")]
-    Full,
+    #[error("the remote cache has no space: {reason}")]
+    Full {
+        /// The tier's answer.
+        reason: String,
+    },
     /// The tier refused the request.
     #[error("the remote cache refused the request: {reason}")]
     Refused {
         /// The tier's answer.
         reason: String,
+    },
+    /// The tier's answer does not fit its protocol.
+    #[error("the remote cache gave an invalid answer: {reason}")]
+    Invalid {
+        /// What is wrong.
+        reason: String,
+    },
+    /// The engine cannot do what was requested.
+    #[error("the remote cache cannot {what}")]
+    Unsupported {
+        /// The request, such as `list objects`.
+        what: &'static str,
     },
 }
