@@ -1,0 +1,20 @@
+//! The errors of opening an engine.
+
+use thiserror::Error;
+
+use crate::url::UrlError;
+
+/// A URL cannot be opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The URL is not valid.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// This build has no client for the engine.
+    #[error("this build has no client for `{scheme}://`: use another engine, or a build that has one")]
+    NoClient {
+        /// The URL's scheme.
+        scheme: &'static str,
+    },
+}
