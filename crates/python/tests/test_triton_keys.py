@@ -334,6 +334,8 @@ class LauncherTest(KeyTest):
             link.symlink_to(real)
             self.forget()
             with mock.patch.dict(os.environ, {"PATH": str(self.root)}):
+                for variable in ("CC", "CXX"):
+                    os.environ.pop(variable, None)
                 with mock.patch.object(self.toolchain.subprocess, "run", wraps=self.toolchain.subprocess.run) as run:
                     self.toolchain.host_toolchain(True)
             self.assertEqual(run.call_count, runs, real)

@@ -1,5 +1,6 @@
 //! The native part of the cache manager for Triton; the rest is in `python/opkeep/triton`.
 
+mod code;
 mod directory;
 mod files;
 mod new_group;
@@ -15,5 +16,6 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<files::TritonFiles>()?;
     module.add_class::<ticket::TritonTicket>()?;
     module.add_class::<toolchain::Toolchain>()?;
-    module.add_class::<toolchain::Toolchains>()
+    module.add_class::<toolchain::Toolchains>()?;
+    module.add_function(wrap_pyfunction!(code::code_below, module)?)
 }

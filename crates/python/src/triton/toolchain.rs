@@ -103,7 +103,7 @@ impl Toolchains {
 }
 
 /// Returns the exception for a file, as Python's own functions raise it.
-fn os_error(path: &Path, error: io::Error) -> PyErr {
+pub(super) fn os_error(path: &Path, error: io::Error) -> PyErr {
     match error.raw_os_error() {
         Some(number) => PyOSError::new_err((number, error.kind().to_string(), path.to_owned())),
         None => error.into(),

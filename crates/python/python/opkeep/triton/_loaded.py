@@ -10,9 +10,10 @@ import logging
 import marshal
 import os
 import sys
-from collections.abc import Iterator
 from hashlib import sha256
 from importlib.util import cache_from_source
+
+from .. import _native
 
 _contents: dict[str, object] = {}
 _replaced: dict[str, str | None] = {}
@@ -41,7 +42,8 @@ def check_package(directory: str) -> None:
     """Fail if a module or library below a directory has changed after this process loaded it. It looks once."""
     if directory not in _replaced:
         begin = _load_time()
-        _replaced[directory] = next((entry.path for entry in _code(directory) if _is_replaced(entry, begin)), None)
+        changed = _native.code_below(directory, begin)
+        _replaced[directory] = next((path for path in changed if _is_replaced(path, begin)), None)
     path = _replaced[directory]
     if path is not None:
         raise ReplacedError(path)
@@ -51,47 +53,30 @@ def check_package(directory: str) -> None:
 def digest_of_package(directory: str) -> str:
     """Return a digest of the modules and libraries below a directory. It is computed once."""
     digest = sha256()
-    for path in sorted(entry.path for entry in _code(directory)):
+    for path in _native.code_below(directory):
         with open(path, "rb") as file:
             content = sha256(file.read()).hexdigest()
         digest.update(f"{os.path.relpath(path, directory)}\0{content}\0".encode())
     return digest.hexdigest()
 
 
-def _code(directory: str) -> Iterator[os.DirEntry[str]]:
-    """Yield the modules and libraries below a directory. Links are followed: an editable installation has them."""
-    seen, directories = set(), [directory]
-    while directories:
-        place = directories.pop()
-        real = os.path.realpath(place)
-        if real in seen:
-            continue
-        seen.add(real)
-        with os.scandir(place) as entries:
-            for entry in entries:
-                if entry.is_dir():
-                    directories.append(entry.path)
-                elif (entry.name.endswith(".py") or ".so" in entry.name) and entry.is_file():
-                    yield entry
-
-
-def _is_replaced(entry: os.DirEntry[str], begin: int) -> bool:
+def _is_replaced(path: str, begin: int) -> bool:
     """Whether a file, or the link to it, was replaced after a time at which this process had not loaded it.
 
     Installers give a file more names, or fewer, when they create or delete another environment. That changes the time of its
     state, as does a replacement by an older file: so the file is compared with what is loaded then.
     """
-    if entry.is_symlink() and entry.stat(follow_symlinks=False).st_ctime_ns > begin:
+    if os.path.islink(path) and os.lstat(path).st_ctime_ns > begin:
         return True
-    stat = entry.stat()
+    stat = os.stat(path)
     if stat.st_ctime_ns <= begin:
         return False
     if stat.st_mtime_ns > begin:
         return True
     try:
-        if entry.name.endswith(".py"):
-            return not _is_loaded_module(entry.path, begin)
-        return not _is_loaded_library(os.path.realpath(entry.path), stat)
+        if path.endswith(".py"):
+            return not _is_loaded_module(path, begin)
+        return not _is_loaded_library(os.path.realpath(path), stat)
     except (OSError, SyntaxError, ValueError, EOFError, TypeError):
         return True
 

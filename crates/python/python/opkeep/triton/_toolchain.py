@@ -10,7 +10,6 @@ import functools
 import inspect
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -43,8 +42,8 @@ _PLUGINS = ("LLVM_PASS_PLUGIN_PATH", "TRITON_PASS_PLUGIN_PATH", "TRITON_PLUGIN_P
 _COMPILERS = ("gcc", "clang", "g++", "clang++")
 """The compilers of launchers, if no variable names one. Triton prefers the first of each language, triton-ascend `clang++`."""
 
-_COMPILER_NAME = re.compile(r"gcc|g\+\+|clang")
-"""A part of the name of each program that is a compiler itself."""
+_COMPILER_NAMES = ("gcc", "g++", "clang")
+"""Parts of the names of programs that are compilers themselves."""
 
 _CPU_TOOLS = (
     ("MLIR_ROOT", "bin/mlir-opt"),
@@ -127,7 +126,7 @@ def _add_headers(parts: Parts) -> None:
 def _may_run_another(path: str) -> bool:
     """Whether a compiler may be a script, or a program such as ccache, that runs another one."""
     path = os.path.realpath(path)
-    if _COMPILER_NAME.search(os.path.basename(path)) is None:
+    if not any(name in os.path.basename(path) for name in _COMPILER_NAMES):
         return True
     with open(path, "rb") as file:
         return file.read(4) != b"\x7fELF"
