@@ -14,6 +14,7 @@
 //! * [`corpus`]: files that may not be redistributed. [`Counting`], [`most_bytes`] and [`allocations`]: the memory that
 //!   code uses.
 //! * [`remote`]: a remote tier in memory that can be slow, wrong, full or gone.
+//! * [`proxy`]: a network that is slow, or fails at any byte. [`Port`]: a port that no other test takes.
 //! * [`run_apart`], [`run_waiting`]: trials in processes of their own, and trials that mostly wait.
 //! * [`mutation_seeds`], [`is_turn`]: which parts of the longest tests a run takes.
 //! * [`interleave`](mod@interleave): runs threads one at a time, and switches between them at calls to the disk in a
@@ -38,6 +39,8 @@ pub mod image;
 mod interleave;
 mod null;
 pub mod patch;
+mod port;
+pub mod proxy;
 pub mod remote;
 pub mod terminal;
 pub mod toolkit;
@@ -57,6 +60,7 @@ pub use ffi::{
 };
 pub use interleave::{Body, interleave};
 pub use null::NullBackend;
+pub use port::Port;
 pub use trials::{run_apart, run_waiting};
 pub use turns::{MUTATION_SEEDS, is_turn, mutation_seeds};
 
