@@ -14,7 +14,9 @@
 //! error, no [`location`](RemoteEngine::location) and no `Debug` output of this crate shows it.
 
 mod error;
+mod net;
 mod open;
+mod redis;
 mod url;
 
 pub use error::OpenError;

@@ -7,7 +7,11 @@ use std::sync::Arc;
 use opkeep_cache::RemoteEngine;
 
 use crate::error::OpenError;
-use crate::url::RemoteUrl;
+use crate::net::Connector;
+#[cfg(feature = "tls")]
+use crate::net::Tls;
+use crate::redis::RedisEngine;
+use crate::url::{RedisUrl, RemoteUrl};
 
 /// What an engine needs besides its URL.
 #[derive(Clone, Default)]
@@ -33,7 +37,25 @@ impl fmt::Debug for OpenOptions {
 /// # Errors
 /// The URL is not valid, or this build has no client for it.
 pub fn open(url: &str, options: &OpenOptions) -> Result<Arc<dyn RemoteEngine>, OpenError> {
-    let _ = options;
-    let url: RemoteUrl = url.parse()?;
-    Err(OpenError::NoClient { scheme: url.scheme() })
+    match url.parse()? {
+        RemoteUrl::Redis(url) => Ok(Arc::new(RedisEngine::new(url.clone(), redis_connector(&url, options)?))),
+        other => Err(OpenError::NoClient { scheme: other.scheme() }),
+    }
+}
+
+#[cfg(feature = "tls")]
+fn redis_connector(url: &RedisUrl, options: &OpenOptions) -> Result<Connector, OpenError> {
+    let host = url.host.clone();
+    Ok(match url.tls {
+        true => Connector::encrypted(host, Tls::new(options.authorities.clone())),
+        false => Connector::plain(host),
+    })
+}
+
+#[cfg(not(feature = "tls"))]
+fn redis_connector(url: &RedisUrl, _: &OpenOptions) -> Result<Connector, OpenError> {
+    match url.tls {
+        true => Err(OpenError::NoClient { scheme: "rediss" }),
+        false => Ok(Connector::plain(url.host.clone())),
+    }
 }

@@ -1,0 +1,22 @@
+//! The limits of a call, while it waits.
+
+use std::time::{Duration, Instant};
+
+use opkeep_cache::{CancelToken, RemoteContext, RemoteError};
+
+/// The longest wait before the limits are checked again.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+
+/// Fails if the call is over.
+pub(crate) fn check(context: &RemoteContext<'_>) -> Result<(), RemoteError> {
+    next_wait(context).map(drop)
+}
+
+/// Returns how long to wait before this is called again. Fails if the call is over.
+pub(super) fn next_wait(context: &RemoteContext<'_>) -> Result<Duration, RemoteError> {
+    if context.cancel.is_some_and(CancelToken::is_cancelled) {
+        return Err(RemoteError::Cancelled);
+    }
+    let left = context.deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(RemoteError::TimedOut) } else { Ok(left.min(LONGEST_WAIT)) }
+}

@@ -1,0 +1,64 @@
+//! Connections that wait for their next call.
+
+use std::mem;
+use std::sync::{Mutex, PoisonError};
+
+use opkeep_cache::fs::{ProcessId, without_fork};
+
+use super::connection::Connection;
+
+/// The maximum number of connections that wait. Others are closed after their call.
+const MOST_IDLE: usize = 8;
+
+/// The idle connections of a process.
+pub(super) struct Pool(Mutex<Idle>);
+
+struct Idle {
+    process: ProcessId,
+    connections: Vec<Connection>,
+}
+
+impl Pool {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Idle { process: ProcessId::current(), connections: Vec::new() }))
+    }
+
+    /// Takes a connection that the server has not closed. The one that was used last is first.
+    pub(super) fn take(&self) -> Option<Connection> {
+        loop {
+            let connection = self.change(|connections| connections.pop())?;
+            if connection.is_idle() {
+                return Some(connection);
+            }
+        }
+    }
+
+    /// Keeps a connection after a call that took all of its answers.
+    pub(super) fn keep(&self, connection: Connection) {
+        let surplus = self.change(|connections| {
+            connections.push(connection);
+            (connections.len() > MOST_IDLE).then(|| connections.remove(0))
+        });
+        drop(surplus);
+    }
+
+    /// Closes all connections: the server has closed one of them, and probably all.
+    pub(super) fn clear(&self) {
+        drop(self.change(mem::take));
+    }
+
+    /// A forked child closes its copies of its parent's connections, which the parent goes on using.
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Connection>) -> T) -> T {
+        let (inherited, answer) = without_fork(|| {
+            let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut inherited = Vec::new();
+            if !idle.process.is_current() {
+                inherited = mem::take(&mut idle.connections);
+                idle.process = ProcessId::current();
+            }
+            (inherited, change(&mut idle.connections))
+        });
+        drop(inherited);
+        answer
+    }
+}
