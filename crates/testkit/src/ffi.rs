@@ -10,6 +10,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 static TIMES: AtomicUsize = AtomicUsize::new(0);
@@ -134,6 +136,21 @@ pub fn become_user(user: u32) {
     // SAFETY: the call takes a number.
     let failed = unsafe { libc::setuid(user) };
     assert_eq!(failed, 0, "{}", io::Error::last_os_error());
+}
+
+/// Makes the kernel kill the program of `command` when the thread that starts it ends for any reason.
+pub(crate) fn end_with_parent(command: &mut Command) {
+    let parent = getpid();
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // If the parent was gone before the call, no signal comes.
+        match getppid() == Some(parent) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed: these are two system calls.
+    unsafe { command.pre_exec(prepare) };
 }
 
 /// A means by which programs are confined, observed or started, and which a host may lack.

@@ -15,6 +15,7 @@
 //!   code uses.
 //! * [`remote`]: a remote tier in memory that can be slow, wrong, full or gone.
 //! * [`proxy`]: a network that is slow, or fails at any byte. [`Port`]: a port that no other test takes.
+//! * [`servers`]: real servers, such as Redis, on ports of their own.
 //! * [`run_apart`], [`run_waiting`]: trials in processes of their own, and trials that mostly wait.
 //! * [`mutation_seeds`], [`is_turn`]: which parts of the longest tests a run takes.
 //! * [`interleave`](mod@interleave): runs threads one at a time, and switches between them at calls to the disk in a
@@ -42,6 +43,7 @@ pub mod patch;
 mod port;
 pub mod proxy;
 pub mod remote;
+pub mod servers;
 pub mod terminal;
 pub mod toolkit;
 mod trials;

@@ -2,6 +2,7 @@
 
 mod genuine;
 mod null_conformance;
+mod servers;
 mod toolkit;
 
 use std::process::ExitCode;
@@ -9,6 +10,9 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
-    let trials = [genuine::trials(), null_conformance::trials(), toolkit::trials()];
+    if std::env::args().nth(1).is_some_and(|argument| argument == servers::ABORTED) {
+        return servers::abort_with_server().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    let trials = [genuine::trials(), null_conformance::trials(), servers::trials(), toolkit::trials()];
     libtest_mimic::run(&Arguments::from_args(), trials.into_iter().flatten().collect()).exit_code()
 }

@@ -1,0 +1,24 @@
+//! The files of servers: their configuration and their logs.
+#![expect(clippy::disallowed_methods, reason = "this is the I/O module of the servers")]
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+pub(super) fn create_dir(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
+    fs::write(path, text)
+}
+
+/// The text of a file; what is no text is replaced.
+pub(super) fn text(path: &Path) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
+}
+
+/// A file whose end is written to.
+pub(super) fn log(path: &Path) -> io::Result<File> {
+    File::options().create(true).append(true).open(path)
+}
