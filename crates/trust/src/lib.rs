@@ -1,0 +1,1 @@
+//! Signing keys, lists of trusted keys, and signatures over the content of cache entries.
