@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, openat};
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::process::geteuid;
 
 use crate::call::{FsOp, Watch, Watcher};
@@ -211,7 +211,7 @@ impl Fs {
     /// That of the system, and if the file is larger or no regular file.
     pub fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         let (file, metadata) = self.open_file(path)?;
-        self.read_all(path, file, &metadata, limit)
+        self.read_opened(path, file, &metadata, limit)
     }
 
     /// The same as text; bytes that are not UTF-8 are replaced.
@@ -228,17 +228,39 @@ impl Fs {
     /// # Errors
     /// That of the system, and if it is larger, not a regular file, or another user's.
     pub fn read_own(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        let (file, metadata) = self.open_unlinked(path)?;
+        if metadata.uid() != geteuid().as_raw() {
+            return Err(io::Error::other("it is not a file of this user's"));
+        }
+        self.read_opened(path, file, &metadata, limit)
+    }
+
+    /// Opens the regular file at `path`, which must not be a link, for reading.
+    ///
+    /// # Errors
+    /// That of the system: `ELOOP` for a link; and for a directory, a pipe or a device.
+    pub fn open_unlinked(&self, path: &Path) -> io::Result<(File, Metadata)> {
         self.watch.may(FsOp::Open, path)?;
         let opened = retry_on_intr(|| openat(CWD, path, READ | OFlags::NOFOLLOW, Mode::empty()));
         let file = File::from(opened?);
         let metadata = file.metadata()?;
-        if !metadata.is_file() || metadata.uid() != geteuid().as_raw() {
-            return Err(io::Error::other("it is not a file of this user's"));
+        match metadata.is_file() {
+            true => Ok((file, metadata)),
+            false => Err(io::Error::other("it is not a file")),
         }
-        self.read_all(path, file, &metadata, limit)
     }
 
-    fn read_all(&self, path: &Path, file: File, metadata: &Metadata, limit: u64) -> io::Result<Vec<u8>> {
+    /// The content of an open file with this metadata, at most `limit` bytes.
+    ///
+    /// # Errors
+    /// That of the system, and if it is larger.
+    pub fn read_opened(
+        &self,
+        path: &Path,
+        file: File,
+        metadata: &Metadata,
+        limit: u64,
+    ) -> io::Result<Vec<u8>> {
         let length = metadata.len();
         if length > limit {
             return Err(io::Error::other(format!("it has {length} bytes, at most {limit} are read")));
@@ -264,6 +286,38 @@ impl Fs {
     pub fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.watch.permit(FsOp::Write, path, None, bytes.len())?;
         std::fs::write(path, bytes)
+    }
+
+    /// Creates a file, which must be missing, with `bytes` and the mode `mode` less the umask, and makes it durable. After
+    /// an error there is no file; after a crash, a part of it may be there.
+    ///
+    /// # Errors
+    /// That of the system: `EEXIST` for an existing file or link, which is kept.
+    pub fn write_new(&self, path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+        let missing = || io::Error::other("this is no file's name");
+        let (parent, name) = path.parent().zip(path.file_name()).ok_or_else(missing)?;
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        let dir = self.open_dir(parent)?;
+        let mut file = dir.create_file(name, mode)?;
+        let written = self
+            .watch
+            .permit(FsOp::Write, path, None, bytes.len())
+            .and_then(|short| match short {
+                None => file.write_all(bytes),
+                Some(short) => {
+                    file.write_all(&bytes[..short.min(bytes.len())])?;
+                    Err(Errno::NOSPC.into())
+                }
+            })
+            .and_then(|()| self.watch.may(FsOp::SyncData, path))
+            .and_then(|()| file.sync_all());
+        match written {
+            // Not every file system can sync a directory.
+            Ok(()) => drop(dir.sync()),
+            // An incomplete file that cannot be removed stays.
+            Err(_) => drop(dir.remove(name)),
+        }
+        written
     }
 
     /// Replaces a file by the concatenation of `pieces`, completely or not at all. Its mode is `mode` less the umask.
@@ -407,6 +461,60 @@ mod tests {
         assert!(fs.read(Path::new("/proc/self/status"), 1 << 20).unwrap().starts_with(b"Name:"));
         assert!(fs.starts_with(&path, b"one") && !fs.starts_with(&path, b"two"));
         assert_eq!(fs.list(dir.path()).unwrap().len(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn a_new_file_replaces_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("file"), dir.path().join("link"));
+        let fs = Fs::new();
+        fs.write_new(&path, b"one", 0o600).unwrap();
+        assert_eq!(fs.metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        std::os::unix::fs::symlink("nothing", &link).unwrap();
+        for taken in [&path, &link] {
+            let error = fs.write_new(taken, b"two", 0o600).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        }
+        assert_eq!(fs.read(&path, 9).unwrap(), b"one");
+        assert!(!fs.exists(&dir.path().join("nothing")));
+    }
+
+    /// A full disk, or an error of any call, leaves no part of a file.
+    #[test]
+    fn a_new_file_is_complete_or_missing() {
+        struct Fail(std::sync::atomic::AtomicUsize, bool);
+        impl Watcher for Fail {
+            fn before(&self, _: &crate::FsCall<'_>) -> crate::Permit {
+                match self.0.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) {
+                    1 if self.1 => crate::Permit::Short(2),
+                    1 => crate::Permit::Fail(io::ErrorKind::StorageFull.into()),
+                    _ => crate::Permit::Go,
+                }
+            }
+        }
+        let mut failed = 0;
+        for (call, short) in (1..20).flat_map(|call| [(call, false), (call, true)]) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("file");
+            let fs = Fs::new().with_watcher(Arc::new(Fail(call.into(), short)));
+            let written = fs.write_new(&path, b"one", 0o600);
+            failed += usize::from(written.is_err());
+            assert_eq!(written.is_ok(), path.exists(), "call {call}: {written:?}");
+        }
+        assert!(failed >= 5, "{failed}");
+    }
+
+    #[test]
+    fn a_link_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("file"), dir.path().join("link"));
+        let fs = Fs::new();
+        fs.write(&path, b"one").unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        let (file, metadata) = fs.open_unlinked(&path).unwrap();
+        assert_eq!(fs.read_opened(&path, file, &metadata, 3).unwrap(), b"one");
+        assert_eq!(Errno::from_io_error(&fs.open_unlinked(&link).unwrap_err()), Some(Errno::LOOP));
+        assert!(fs.open_unlinked(dir.path()).is_err());
     }
 
     #[test]
