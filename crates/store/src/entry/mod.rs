@@ -12,6 +12,7 @@ use opkeep_digest::Digest;
 use crate::checksum::checksum;
 use crate::corruption::Corruption;
 pub use head::{EntryHead, MemberHead};
+pub use prefix::ENTRY_FORMAT;
 
 use head::Member;
 use prefix::{FIXED, MAX_MEMBERS, MEMBER, Prefix};

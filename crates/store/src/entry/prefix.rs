@@ -9,7 +9,8 @@ use super::cursor::Cursor;
 use crate::corruption::Corruption;
 
 pub(crate) const MAGIC: &[u8; 8] = b"OPKKERN\0";
-const FORMAT: u32 = 2;
+/// The version of the format of entries. Entries of another format are not read.
+pub const ENTRY_FORMAT: u32 = 2;
 /// The maximum number of members in a prefix.
 pub(crate) const MAX_MEMBERS: usize = 64;
 /// The number of bytes before the member table.
@@ -40,7 +41,7 @@ impl Prefix {
     pub(crate) fn encode(&self, file: &mut Vec<u8>) {
         let created = self.created.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         file.extend(MAGIC);
-        file.extend(FORMAT.to_le_bytes());
+        file.extend(ENTRY_FORMAT.to_le_bytes());
         file.extend((self.prefix_bytes as u32).to_le_bytes());
         file.extend(self.key.as_bytes());
         file.extend(self.file_bytes.to_le_bytes());
@@ -129,8 +130,8 @@ fn prefix_length(cursor: &mut Cursor<'_>) -> Result<usize, Corruption> {
         return Err(Corruption::Magic { found: magic });
     }
     let format = cursor.u32("format")?;
-    if format != FORMAT {
-        return Err(Corruption::Format { expected: FORMAT, found: format });
+    if format != ENTRY_FORMAT {
+        return Err(Corruption::Format { expected: ENTRY_FORMAT, found: format });
     }
     cursor.u32("length of the prefix").map(|bytes| bytes as usize)
 }
