@@ -1,0 +1,139 @@
+//! Files with keys.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::str;
+
+use opkeep_fs::Fs;
+use rustix::io::Errno;
+use zeroize::Zeroizing;
+
+use crate::error::TrustError;
+use crate::key_text::KeyTextError;
+use crate::public_key::PublicKey;
+use crate::signing_key::SigningKey;
+
+/// The maximum number of bytes of the file of a secret key.
+const MAX_SECRET_FILE: u64 = 4096;
+/// The maximum number of bytes of a list of keys.
+const MAX_LIST: u64 = 1 << 20;
+const PRIVATE: u32 = 0o600;
+/// The bits of a mode with which users other than the owner have access.
+const OTHERS: u32 = 0o077;
+const OTHERS_WRITE: u32 = 0o022;
+
+impl SigningKey {
+    /// Reads the file of a secret key: one key, with white space around it. The file must be a regular one, of this user, and
+    /// no other user may have access to it. A link is not followed.
+    ///
+    /// # Errors
+    /// [`TrustError::NotPrivate`], [`TrustError::Link`], [`TrustError::Key`], [`TrustError::NoText`], [`TrustError::Io`].
+    pub fn read(fs: &Fs, path: &Path) -> Result<Self, TrustError> {
+        let opened = fs.open_unlinked(path).map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::LOOP) => TrustError::Link { path: path.to_owned() },
+            _ => failed("read", path)(error),
+        });
+        let (file, metadata) = opened?;
+        let (owner, mode, user) = access(&metadata);
+        if owner != user || mode & OTHERS != 0 {
+            return Err(TrustError::NotPrivate { path: path.to_owned(), owner, mode, user });
+        }
+        let bytes = fs.read_opened(path, file, &metadata, MAX_SECRET_FILE).map_err(failed("read", path))?;
+        let bytes = Zeroizing::new(bytes);
+        let text = text(path, &bytes)?;
+        let line = 1 + text[..text.len() - text.trim_ascii_start().len()].matches('\n').count();
+        let wrong = |problem| WrongKey { line, problem }.into_error(Some(path));
+        text.trim_ascii().parse().map_err(wrong)
+    }
+
+    /// Writes the secret key to a new file that only this user can read, and makes it durable.
+    ///
+    /// # Errors
+    /// [`TrustError::Exists`] if there is a file or a link, which is kept; [`TrustError::Io`].
+    pub fn write_new(&self, fs: &Fs, path: &Path) -> Result<(), TrustError> {
+        let text = self.to_secret_text();
+        // Of the final length: a text that grows leaves a copy that is not erased.
+        let mut line = Zeroizing::new(String::with_capacity(text.len() + 1));
+        line.push_str(&text);
+        line.push('\n');
+        fs.write_new(path, line.as_bytes(), PRIVATE).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => TrustError::Exists { path: path.to_owned() },
+            _ => failed("write", path)(error),
+        })
+    }
+}
+
+/// Reads the public keys in a file, which is a list as [`TrustedKeys::parse`](crate::TrustedKeys::parse) reads it. Owner and
+/// mode are not checked: the keys are for showing, not for trusting.
+///
+/// # Errors
+/// [`TrustError::Key`], [`TrustError::NoText`], [`TrustError::Io`].
+pub fn read_public_keys(fs: &Fs, path: &Path) -> Result<Vec<PublicKey>, TrustError> {
+    read_list(fs, path, |_| Ok(()))
+}
+
+/// Reads the keys of a list that only this user or root can change.
+pub(crate) fn read_trusted(fs: &Fs, path: &Path) -> Result<Vec<PublicKey>, TrustError> {
+    read_list(fs, path, |metadata| {
+        let (owner, mode, user) = access(metadata);
+        match (owner == user || owner == 0) && mode & OTHERS_WRITE == 0 {
+            true => Ok(()),
+            false => Err(TrustError::Writable { path: path.to_owned(), owner, mode, user }),
+        }
+    })
+}
+
+fn read_list(
+    fs: &Fs,
+    path: &Path,
+    check: impl FnOnce(&Metadata) -> Result<(), TrustError>,
+) -> Result<Vec<PublicKey>, TrustError> {
+    let (file, metadata) = fs.open_file(path).map_err(failed("read", path))?;
+    check(&metadata)?;
+    // It may be a secret key by mistake.
+    let bytes = fs.read_opened(path, file, &metadata, MAX_LIST).map_err(failed("read", path))?;
+    let bytes = Zeroizing::new(bytes);
+    public_keys(text(path, &bytes)?).map_err(|wrong| wrong.into_error(Some(path)))
+}
+
+/// The public keys in a text.
+pub(crate) fn public_keys(text: &str) -> Result<Vec<PublicKey>, WrongKey> {
+    let mut keys = Vec::new();
+    for (line, words) in (1..).zip(text.lines()) {
+        let words = words.split_once('#').map_or(words, |(before, _)| before);
+        for word in words.split_ascii_whitespace() {
+            keys.push(word.parse().map_err(|problem| WrongKey { line, problem })?);
+        }
+    }
+    Ok(keys)
+}
+
+/// A word that is no key.
+pub(crate) struct WrongKey {
+    line: usize,
+    problem: KeyTextError,
+}
+
+impl WrongKey {
+    pub(crate) fn into_error(self, path: Option<&Path>) -> TrustError {
+        let Self { line, problem } = self;
+        TrustError::Key { path: path.map(Path::to_owned), line, problem }
+    }
+}
+
+/// Owner and permissions of a file, and this user.
+fn access(metadata: &Metadata) -> (u32, u32, u32) {
+    (metadata.uid(), metadata.mode() & 0o7777, rustix::process::geteuid().as_raw())
+}
+
+fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, TrustError> {
+    str::from_utf8(bytes)
+        .map_err(|error| TrustError::NoText { path: path.to_owned(), at: error.valid_up_to() })
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TrustError {
+    let path = path.to_owned();
+    move |source| TrustError::Io { action, path, source }
+}
