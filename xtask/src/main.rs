@@ -10,10 +10,12 @@ mod guard;
 mod notices;
 mod public_items;
 mod python;
+mod remote_servers;
 mod report;
 mod steps;
 mod task;
 mod tidy;
+mod venv;
 mod words;
 
 use std::process::ExitCode;
@@ -62,6 +64,11 @@ const TASKS: &[(&str, &str, Task)] = &[
         "build, install and test the Python package, with each Python that there is; TEST names some tests, `--install` takes minutes",
         python::python,
     ),
+    (
+        "remote-servers",
+        "install the servers for tests of the remote tier, start each; --install builds s3s-fs, --check installs none",
+        remote_servers::remote_servers,
+    ),
     ("public-items", "count the public names of each library; CRATE lists them", public_items::public_items),
     ("words", "count words that the vocabulary has others for; WORD lists its lines", words::words),
     ("soak", "run every test in its long form, about half an hour; needs `OPKEEP_CORPUS`", steps::soak),
@@ -97,7 +104,7 @@ fn run(name: &str, args: &[String]) -> Result<(), String> {
 }
 
 fn help() -> String {
-    let lines = TASKS.iter().map(|(name, help, _)| format!("\n  {name:13}{help}"));
+    let lines = TASKS.iter().map(|(name, help, _)| format!("\n  {name:15}{help}"));
     format!("usage: cargo xtask NAME [ARGUMENTS]\n{}", lines.collect::<String>())
 }
 

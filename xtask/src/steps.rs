@@ -5,7 +5,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 use crate::task::{Task, no_arguments};
-use crate::{frameworks, guard, notices, python, tidy};
+use crate::{frameworks, guard, notices, python, remote_servers, tidy};
 
 /// The steps of `ci`. The fastest come first; the tests come last, so that a caller can leave them out.
 const CI: &[(&str, Task)] = &[
@@ -17,6 +17,7 @@ const CI: &[(&str, Task)] = &[
     ("guard", guard::guard_if_possible),
     ("python", python::python),
     ("frameworks", frameworks_in_part),
+    ("remote-servers", remote_servers::install_in_ci),
     ("test", test),
 ];
 
@@ -126,11 +127,22 @@ mod tests {
     fn ci_runs_every_step_and_may_skip_only_the_tests() {
         assert_eq!(
             names(&[]).unwrap(),
-            ["fmt", "tidy", "notices", "clippy", "doc", "guard", "python", "frameworks", "test"]
+            [
+                "fmt",
+                "tidy",
+                "notices",
+                "clippy",
+                "doc",
+                "guard",
+                "python",
+                "frameworks",
+                "remote-servers",
+                "test"
+            ]
         );
         assert_eq!(
             names(&["--skip-tests"]).unwrap(),
-            ["fmt", "tidy", "notices", "clippy", "doc", "guard", "python", "frameworks"]
+            ["fmt", "tidy", "notices", "clippy", "doc", "guard", "python", "frameworks", "remote-servers"]
         );
         assert!(names(&["--skip-tidy"]).unwrap_err().contains("`--skip-tidy`"));
         assert!(names(&["--skip-tests", "--skip-tidy"]).is_err());

@@ -2,9 +2,10 @@
 //! except the wheel.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use crate::disk;
+use crate::venv::{Skip, Venv, is_marked, mark, output, text};
 
 /// The name of the virtual environment.
 const VENV: &str = "venv";
@@ -20,19 +21,6 @@ const PYTHON_AFTER_ASCEND: [u32; 2] = [3, 12];
 
 type Version = [u32; 3];
 
-/// Why there is no environment.
-pub(super) enum Skip {
-    /// This machine cannot have one.
-    Skipped(String),
-    Failed(String),
-}
-
-impl From<String> for Skip {
-    fn from(message: String) -> Self {
-        Self::Failed(message)
-    }
-}
-
 /// A framework that the cases can run.
 pub(super) struct Installed {
     pub(super) name: String,
@@ -43,6 +31,7 @@ pub(super) struct Installed {
 
 pub(super) struct Environment {
     pub(super) directory: PathBuf,
+    venv: Venv,
     pub(super) frameworks: Vec<Installed>,
     /// Frameworks that cannot run here, and why.
     pub(super) skipped: Vec<(String, String)>,
@@ -80,9 +69,10 @@ impl Environment {
     /// for, from the oldest to the newest.
     pub(super) fn with_wheel(directory: &Path) -> Result<(Self, [u32; 2], Vec<String>), Skip> {
         let python = system_python()?;
-        let directory = absolute(directory)?;
-        let environment = Self { directory, frameworks: Vec::new(), skipped: Vec::new() };
-        environment.create()?;
+        let directory =
+            std::path::absolute(directory).map_err(|error| format!("`{}`: {error}", directory.display()))?;
+        let venv = Venv::create(&directory.join(VENV))?;
+        let environment = Self { directory, venv, frameworks: Vec::new(), skipped: Vec::new() };
         let found = environment.versions_of_triton()?;
         let versions = supported(&found);
         if versions.is_empty() {
@@ -91,7 +81,7 @@ impl Environment {
         }
         environment.wheel()?;
         // For the tests of tickets.
-        environment.install("greenlet", &["greenlet"])?;
+        environment.venv.install("greenlet", &["greenlet"])?;
         Ok((environment, python, versions))
     }
 
@@ -102,7 +92,7 @@ impl Environment {
         test: impl FnOnce(&Self, &Installed) -> Result<(), String>,
     ) -> Result<(), String> {
         let directory = format!("triton-{version}");
-        let was_installed = self.is_installed(&directory, "triton");
+        let was_installed = is_marked(&self.directory.join(&directory), "triton");
         self.beside("triton", version)?;
         let Some(framework) = self.frameworks.pop() else { return Ok(()) };
         let tested = test(self, &framework);
@@ -123,7 +113,7 @@ impl Environment {
 
     fn ascend(&mut self, python: [u32; 2]) -> Result<(), String> {
         if python < PYTHON_AFTER_ASCEND {
-            self.install("pybind11", &["pybind11"])?;
+            self.venv.install("pybind11", &["pybind11"])?;
             return self.beside("triton-ascend", TRITON_ASCEND);
         }
         let reason = format!("it needs Python 3.9 to 3.11, found {}.{}", python[0], python[1]);
@@ -132,7 +122,7 @@ impl Environment {
     }
 
     fn jax(&mut self) -> Result<(), String> {
-        self.install("jax", &[JAX])?;
+        self.venv.install("jax", &[JAX])?;
         let version = self.version_of("jax")?;
         self.frameworks.push(Installed { name: "jax".to_owned(), version, packages: None });
         Ok(())
@@ -140,26 +130,12 @@ impl Environment {
 
     /// The environment's Python.
     pub(super) fn python(&self) -> PathBuf {
-        self.directory.join(VENV).join("bin/python")
-    }
-
-    fn create(&self) -> Result<(), Skip> {
-        if self.is_installed(VENV, "venv") {
-            return Ok(());
-        }
-        let venv = self.directory.join(VENV);
-        disk::empty_directory(&venv)?;
-        let made = output(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-        if !made.status.success() {
-            let reason = text(&made.stdout);
-            return Err(Skip::Skipped(format!("`python3 -m venv` does not work here: {}", reason.trim())));
-        }
-        Ok(self.mark(VENV, "venv")?)
+        self.venv.python()
     }
 
     /// The versions of Triton that pip finds. None at all: the index is not to be had, since it has them.
     fn versions_of_triton(&self) -> Result<Vec<String>, Skip> {
-        let found = output(&mut self.pip(&["index", "versions", "triton"]))?;
+        let found = output(&mut self.venv.pip(&["index", "versions", "triton"]))?;
         let (printed, errors) = (text(&found.stdout), text(&found.stderr));
         if found.status.success() {
             return Ok(listed_versions(&printed));
@@ -179,18 +155,18 @@ impl Environment {
     /// digests are optimized in it.
     fn wheel(&self) -> Result<(), String> {
         let profile = "--config-settings=build-args=--profile=dev";
-        self.pip_install(&["--force-reinstall", "--no-deps", profile, "./crates/python"])
+        self.venv.pip_install(&["--force-reinstall", "--no-deps", profile, "./crates/python"])
     }
 
     /// Installs a version of a package into a directory of its own: several versions cannot be in one environment.
     fn beside(&mut self, name: &str, version: &str) -> Result<(), String> {
         let directory = format!("{name}-{version}");
         let packages = self.directory.join(&directory);
-        if !self.is_installed(&directory, name) {
+        if !is_marked(&packages, name) {
             disk::empty_directory(&packages)?;
             let requirement = format!("{name}=={version}");
-            self.pip_install(&["--no-deps", "--target", &packages.to_string_lossy(), &requirement])?;
-            self.mark(&directory, name)?;
+            self.venv.pip_install(&["--no-deps", "--target", &packages.to_string_lossy(), &requirement])?;
+            mark(&packages, name)?;
         }
         self.frameworks.push(Installed {
             name: name.to_owned(),
@@ -200,53 +176,10 @@ impl Environment {
         Ok(())
     }
 
-    /// Installs packages into the environment.
-    fn install(&self, name: &str, requirements: &[&str]) -> Result<(), String> {
-        if self.is_installed(VENV, name) {
-            return Ok(());
-        }
-        self.pip_install(requirements)?;
-        self.mark(VENV, name)
-    }
-
     fn version_of(&self, package: &str) -> Result<String, String> {
         let program = format!("from importlib.metadata import version; print(version('{package}'))");
         let found = output(Command::new(self.python()).args(["-c", &program]))?;
         Ok(text(&found.stdout).trim().to_owned())
-    }
-
-    fn pip(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(self.python());
-        command.args(["-m", "pip", "--disable-pip-version-check"]).args(args);
-        command
-    }
-
-    fn pip_install(&self, args: &[&str]) -> Result<(), String> {
-        println!("==> pip install {}", args.join(" "));
-        let installed = output(self.pip(&["install", "--quiet"]).args(args))?;
-        if installed.status.success() {
-            return Ok(());
-        }
-        Err(format!(
-            "`pip install {}` ended with {}: {}",
-            args.join(" "),
-            installed.status,
-            text(&installed.stderr)
-        ))
-    }
-
-    /// Whether an earlier run installed all of a package into this directory: a file there says so, since an interrupted pip
-    /// leaves a part.
-    fn is_installed(&self, directory: &str, name: &str) -> bool {
-        self.mark_of(directory, name).exists()
-    }
-
-    fn mark_of(&self, directory: &str, name: &str) -> PathBuf {
-        self.directory.join(directory).join(format!("{name}.installed"))
-    }
-
-    fn mark(&self, directory: &str, name: &str) -> Result<(), String> {
-        disk::write(&self.mark_of(directory, name), "")
     }
 }
 
@@ -287,19 +220,6 @@ fn supported(versions: &[String]) -> Vec<String> {
 fn version(text: &str) -> Option<Version> {
     let numbers: Vec<u32> = text.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
     numbers.try_into().ok()
-}
-
-fn output(command: &mut Command) -> Result<Output, String> {
-    command.output().map_err(|error| format!("`{}` did not start: {error}", command.get_program().display()))
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// The absolute form of a path, for programs that change their directory.
-fn absolute(path: &Path) -> Result<PathBuf, String> {
-    std::path::absolute(path).map_err(|error| format!("`{}`: {error}", path.display()))
 }
 
 #[cfg(test)]

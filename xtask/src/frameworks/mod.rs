@@ -15,7 +15,8 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::disk;
-use environment::{Environment, Installed, Skip};
+use crate::venv::Skip;
+use environment::{Environment, Installed};
 
 const PROGRAMS: &str = "crates/python/tests/frameworks";
 const DIRECTORY: &str = "target/frameworks";
