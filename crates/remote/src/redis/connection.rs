@@ -170,3 +170,38 @@ fn refused_password(error: &ServerError) -> Failure {
         _ => Failure::Server(error.without_text()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::url::RemoteUrl;
+
+    /// A connection with unread answers would give them to the next call.
+    #[test]
+    fn a_connection_whose_answers_were_not_read_has_not_ended_its_call() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let Ok(RemoteUrl::Redis(url)) = url.parse() else { panic!("{url}") };
+        let context = RemoteContext::new(Instant::now() + Duration::from_secs(60), None);
+        let mut connection = Connection::open(&Connector::plain(url.host.clone()), &url, &context).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.write_all(b"+OK\r\n-ERR no\r\n*2\r\n:1\r\n:2\r\n").unwrap();
+        let mut call = |read: &dyn Fn(&mut Session<'_>)| {
+            read(&mut connection.within(&context));
+            connection.end()
+        };
+        assert!(call(&|_| {}));
+        assert!(!call(&|session| session.send(b"two requests", 2).and_then(|()| session.ok()).unwrap()));
+        assert!(call(&|session| {
+            session.send(b"one request", 1).unwrap();
+            assert!(matches!(session.ok(), Err(Failure::Server(_))));
+        }));
+        assert!(!call(&|session| {
+            session.send(b"an array", 1).and_then(|()| session.array(2)).unwrap();
+            assert_eq!(session.reply().unwrap(), Reply::Integer(1));
+        }));
+    }
+}

@@ -125,22 +125,23 @@ impl RedisEngine {
         refusal.map_or(Ok(answers), |error| Err(Failure::Server(error)))
     }
 
-    /// Requests the objects of `keys` and reports those that exist. Returns the size of all.
+    /// Requests the objects of `keys` and reports those that exist. Returns their number and the size of all.
     fn get_batch(
         session: &mut Session<'_>,
         keys: &[Vec<u8>],
         found: &mut dyn FnMut(usize, Vec<u8>),
-    ) -> Result<usize, Failure> {
+    ) -> Result<(usize, usize), Failure> {
         let mut request = Vec::new();
         write_head(&mut request, 1 + keys.len());
         write_word(&mut request, b"MGET");
         keys.iter().for_each(|key| write_word(&mut request, key));
         session.send(&request, 1)?;
         session.array(keys.len())?;
-        let mut bytes = 0;
+        let (mut count, mut bytes) = (0, 0);
         for index in 0..keys.len() {
             match session.object()? {
                 Reply::String(content) => {
+                    count += 1;
                     bytes += content.len();
                     found(index, content);
                 }
@@ -149,7 +150,7 @@ impl RedisEngine {
                 other => return Err(Failure::invalid(other.kind(), "a string or nothing")),
             }
         }
-        Ok(bytes)
+        Ok((count, bytes))
     }
 }
 
@@ -209,12 +210,14 @@ impl RemoteEngine for RedisEngine {
         while first < names.len() {
             let part = &names[first..names.len().min(first + length)];
             let keys = self.keys(part);
-            let bytes = self.call(context, |session, _| {
+            let (count, bytes) = self.call(context, |session, _| {
                 Self::get_batch(session, &keys, &mut |index, content| found(first + index, content))
             })?;
             first += part.len();
-            let average = bytes / part.len();
-            length = (MOST_REQUESTED / average.max(1)).clamp(1, MOST_KEYS);
+            if count > 0 {
+                let average = bytes.div_ceil(count);
+                length = (MOST_REQUESTED / average.max(1)).clamp(1, MOST_KEYS);
+            }
         }
         Ok(())
     }

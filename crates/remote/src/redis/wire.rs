@@ -128,20 +128,22 @@ impl<R: Read> Replies<'_, R> {
     }
 
     fn head(&mut self) -> Result<Head, Failure> {
+        // Another protocol may never send the end of a line.
+        let kind = self.ready()?[0];
+        if !b"+-:$*".contains(&kind) {
+            return Err(Failure::Invalid(format!("an answer of the unknown type {kind:#04x}")));
+        }
         let line = self.line()?;
-        let Some((kind, text)) = line.split_first() else {
-            return Err(Failure::Invalid("an answer without a type".to_owned()));
-        };
+        let text = &line[1..];
         Ok(match kind {
             b'+' => Head::Whole(Reply::Status(text.to_vec())),
             b'-' => Head::Whole(Reply::Error(ServerError::new(text))),
             b':' => Head::Whole(Reply::Integer(number(text)?)),
-            b'$' | b'*' => match (kind, number(text)?) {
+            _ => match (kind, number(text)?) {
                 (_, -1) => Head::Whole(Reply::Nil),
                 (b'$', length) => Head::String(usize::try_from(length).map_err(|_| negative())?),
                 (_, length) => Head::Array(array_length(length)?),
             },
-            other => return Err(Failure::Invalid(format!("an answer of the unknown type {other:#04x}"))),
         })
     }
 

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use opkeep_cache::{
-    CancelToken, ClaimTerms, ExclusiveCreate, RemoteContext, RemoteEngine, RemoteError, RemoteObject,
+    CancelToken, Capabilities, ClaimTerms, ExclusiveCreate, ObjectName, RemoteContext, RemoteEngine,
+    RemoteError, RemoteObject,
 };
 
 use super::Needs::Objects;
@@ -14,28 +15,27 @@ pub(super) const CASES: Cases = &[
     ("a call that is cancelled does nothing", Objects, cancelled),
 ];
 
-/// The answers of all calls that the engine can make. Those that it cannot are left out.
-pub(crate) fn errors_of_all_calls(
-    case: &Case,
+/// Makes each call that an engine of these capabilities has, and returns the calls' names and answers. No object may be found.
+pub(crate) fn answers_of_all_calls(
     engine: &dyn RemoteEngine,
+    capabilities: &Capabilities,
+    names: &[ObjectName],
     context: &RemoteContext<'_>,
 ) -> Vec<(&'static str, Result<(), RemoteError>)> {
-    let names = [case.name("x"), case.name("y")];
     let objects = [RemoteObject::new(&names[0], b"content")];
     let hour = Duration::from_secs(3600);
-    let mut found = |_: usize, _: Vec<u8>| panic!("an object of a call that is over");
+    let mut found = |index: usize, _: Vec<u8>| panic!("{} was found", names[index]);
     let mut answers = vec![
-        ("get_many", engine.get_many(&names, context, &mut found)),
+        ("get_many", engine.get_many(names, context, &mut found)),
         ("put_if_absent", engine.put_if_absent(&objects, context).map(drop)),
         ("replace", engine.replace(&objects, context)),
-        ("remove", engine.remove(&names, context)),
+        ("remove", engine.remove(names, context)),
     ];
-    let capabilities = &case.subject.capabilities;
     if capabilities.exclusive_create != ExclusiveCreate::None {
         let terms = ClaimTerms::new(1, hour);
-        answers.push(("claim", engine.claim(&names, &lease(1, 0), terms, context).map(drop)));
-        answers.push(("renew", engine.renew(&names, &lease(1, 1), hour, context).map(drop)));
-        answers.push(("release", engine.release(&names, &token(1), context)));
+        answers.push(("claim", engine.claim(names, &lease(1, 0), terms, context).map(drop)));
+        answers.push(("renew", engine.renew(names, &lease(1, 1), hour, context).map(drop)));
+        answers.push(("release", engine.release(names, &token(1), context)));
     }
     if capabilities.has_counters {
         answers.push(("progress", engine.progress(&names[0], context).map(drop)));
@@ -54,7 +54,7 @@ fn all_fail(case: &Case, context: &RemoteContext<'_>, expected: &RemoteError) {
     assert_eq!(case.get(&names), [None, None]);
     for engine in [case.another(), case.engine.clone()] {
         let began = Instant::now();
-        for (call, answer) in errors_of_all_calls(case, &*engine, context) {
+        for (call, answer) in answers_of_all_calls(&*engine, &case.subject.capabilities, &names, context) {
             assert_eq!(answer.as_ref(), Err(expected), "{call}");
         }
         assert!(began.elapsed() < Duration::from_secs(10));

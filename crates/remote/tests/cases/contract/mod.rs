@@ -11,6 +11,8 @@ mod listing;
 mod objects;
 mod races;
 
+pub(crate) use limits::answers_of_all_calls;
+
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +22,7 @@ use opkeep_cache::{
     Capabilities, ExclusiveCreate, LeaseToken, LeaseValue, ObjectName, RemoteContext, RemoteEngine,
     RemoteError, RemoteObject,
 };
+use opkeep_testkit::servers::trial_with;
 
 /// An engine to run the suite on.
 #[derive(Clone)]
@@ -82,8 +85,7 @@ pub(crate) fn trials(subject: &Subject) -> Vec<Trial> {
 /// The trials of an engine whose server is missing.
 pub(crate) fn ignored(name: &str, reason: &str) -> Vec<Trial> {
     each(|module, case, _, _| {
-        let trial = Trial::test(format!("{name}/{module}/{case}"), || Ok(()));
-        trial.with_kind(reason).with_ignored_flag(true)
+        trial_with(format!("{name}/{module}/{case}"), Some(reason.to_owned()), || Ok(()))
     })
 }
 
@@ -135,8 +137,11 @@ impl Case {
     }
 }
 
-/// The contents of all names. Fails if an index is reported twice, or is none.
-fn get(engine: &dyn RemoteEngine, names: &[ObjectName]) -> Result<Vec<Option<Vec<u8>>>, RemoteError> {
+/// The contents of all names, `None` where there is no object. Fails if an index is reported twice, or is none.
+pub(crate) fn get(
+    engine: &dyn RemoteEngine,
+    names: &[ObjectName],
+) -> Result<Vec<Option<Vec<u8>>>, RemoteError> {
     let mut contents = vec![None; names.len()];
     engine.get_many(names, &limits(), &mut |index, content| {
         assert!(index < contents.len(), "{index} of {}", contents.len());
@@ -155,7 +160,7 @@ pub(crate) fn lease(number: u8, heartbeats: u64) -> LeaseValue {
     LeaseValue::new(token(number), heartbeats)
 }
 
-fn token(number: u8) -> LeaseToken {
+pub(crate) fn token(number: u8) -> LeaseToken {
     LeaseToken::new([number; 16])
 }
 
