@@ -170,11 +170,15 @@ impl Protocol<'_> {
                 }
                 Ok(TryLockOutcome::Held(mut waiter)) => {
                     if waiter.is_stale(self.stale_after()) {
-                        store.cancel_wait(waiter);
-                        return without(
-                            UnsharedReason::HolderStale,
-                            "another process holds a kernel's lock for too long; compiling without it",
+                        let text = format!(
+                            "the process that compiles the entry `{}` gave no heartbeat for {} seconds: this one compiles it, \
+                             too. If the other one is stopped, resume or end it: it holds the lock `{}`",
+                            self.key,
+                            self.stale_after().as_secs_f64(),
+                            waiter.path().display(),
                         );
+                        store.cancel_wait(waiter);
+                        return without(UnsharedReason::HolderStale, &text);
                     }
                     let began = self.began.unwrap_or_else(Instant::now);
                     let pending = PendingKey::locked(self.target, self.key, began, waiter, missing);

@@ -42,6 +42,25 @@ impl TargetCache {
         self.look_up(|store| store.get(key))
     }
 
+    /// Looks up an entry as [`get`](Self::get) does, for a caller that uses it only if `is_used` returns true. An entry that
+    /// it does not use counts neither as a hit nor as a miss.
+    pub fn get_if(&self, key: &Digest, is_used: impl Fn(&Entry) -> bool) -> Option<Box<Entry>> {
+        let mut uses = false;
+        let found = self.look_up(|store| {
+            store.get_if(key, |entry| {
+                uses = is_used(entry);
+                uses
+            })
+        });
+        match found {
+            Lookup::Hit(entry) => Some(entry).filter(|_| uses),
+            Lookup::Miss(miss) => {
+                self.count_miss(&miss);
+                None
+            }
+        }
+    }
+
     /// Looks up an entry as [`get`](Self::get) does, but counts no miss; [`count_miss`](Self::count_miss) does that.
     pub fn get_uncounted(&self, key: &Digest) -> Lookup {
         self.look_up(|store| store.get_uncounted(key))

@@ -85,6 +85,13 @@ impl Ticket {
         self.lock.iter().for_each(KeyLock::heartbeat);
     }
 
+    /// Ends the waits on this host: a waiter gets a ticket of its own. This one can still be published; if the other one is
+    /// published before, that entry stays, unless this ticket was given to replace an entry that was found. For a caller that
+    /// has kept the others waiting for as long as it may. Leases end by themselves.
+    pub fn release_lock(&mut self) {
+        self.lock = None;
+    }
+
     /// Counts a build that took `time`, even if its result is not published.
     pub fn count_build(&self, time: Duration) {
         let store = self.target.store.as_ref().filter(|store| store.is_writable() && self.is_own());

@@ -186,6 +186,11 @@ impl LockWaiter {
         self.began.map(|began| began.elapsed()).unwrap_or_default()
     }
 
+    /// Returns the path of the lock's file, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whether the lock holder gave no heartbeat for `timeout`, since it is stopped or hangs.
     pub fn is_stale(&mut self, timeout: Duration) -> bool {
         let (heartbeat_seen, seen) = self.heartbeat_seen;

@@ -233,10 +233,41 @@ fn a_holder_without_a_heartbeat_is_not_waited_for() {
     query.stale_after = Duration::ZERO;
     let Claim::Unshared(own, reason) = cache.resume(waiter, &query).unwrap() else { panic!() };
     assert_eq!(reason, UnsharedReason::HolderStale);
-    assert_eq!(host.warned(), [WarningKind::Locks]);
+    // Which entry, since when, and how to find the process.
+    let [(WarningKind::Locks, text)] = &host.warnings()[..] else { panic!() };
+    let lock = host.lock_path(&key("relu"));
+    for part in [key("relu").to_string(), "for 0 seconds".to_owned(), lock.display().to_string()] {
+        assert!(text.contains(&part), "{text}");
+    }
     publish(own, 1);
     publish(ticket, 2);
     assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
+}
+
+#[test]
+fn a_holder_may_end_the_waits_and_publish_later() {
+    let host = Host::new();
+    let cache = host.cache();
+    let mut ticket = build(claim(&cache, "relu"));
+    let waiter = pending(claim(&cache, "relu"));
+    ticket.release_lock();
+    let second = build(resume(&cache, waiter));
+    assert_eq!(publish(second, 1).local, Some(PutOutcome::Published));
+    assert_eq!(publish(ticket, 2).local, Some(PutOutcome::Existing));
+    assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
+}
+
+/// Only an entry that the caller uses counts as a hit, and only one that is not there as a miss.
+#[test]
+fn a_look_up_that_does_not_use_the_entry_counts_nothing() {
+    let host = Host::new();
+    let cache = host.cache();
+    assert!(cache.get_if(&key("relu"), |_| true).is_none());
+    publish(build(claim(&cache, "relu")), 1);
+    assert!(cache.get_if(&key("relu"), |_| false).is_none());
+    assert!(cache.get_if(&key("relu"), |_| true).is_some());
+    let counted = cache.store().unwrap().statistics();
+    assert_eq!((counted.hits, counted.misses_absent), (1, 2));
 }
 
 #[test]
