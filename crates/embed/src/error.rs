@@ -6,6 +6,8 @@ use opkeep_store::MAX_ENTRY_BYTES;
 use opkeep_validator::Finding;
 use thiserror::Error;
 
+use crate::limits::{MAX_TEXT_BYTES, MAX_TOOLCHAIN_PARTS};
+
 /// The reason why a call failed. The store is as it was before.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -53,6 +55,23 @@ pub enum EmbedError {
         /// The number of bytes of the files.
         found: u64,
     },
+    /// A text of a key or a record that is longer than reports can show.
+    #[error("{what} has {found} bytes, more than {MAX_TEXT_BYTES}")]
+    TextTooLong {
+        /// What the text is.
+        what: &'static str,
+        /// The number of its bytes.
+        found: usize,
+    },
+    /// A key with too many compilers.
+    #[error("a key has at most {MAX_TOOLCHAIN_PARTS} compilers, found {found}")]
+    TooManyParts {
+        /// Their number.
+        found: usize,
+    },
+    /// Rules for a kernel, and no file that is named as its object.
+    #[error("there are rules for the kernel, and none of the files is named as its object")]
+    NoObject,
     /// The kernel's object or metadata is not among the files.
     #[error("the file `{name}` is named as the kernel's, and is not in the group")]
     MissingFile {

@@ -33,14 +33,20 @@ impl Held {
         self.check().is_ok()
     }
 
-    /// Gives the waiters a heartbeat. Returns whether the ticket is to be renewed again.
+    /// Gives the waiters a heartbeat; at the limit, ends their waits. Returns whether the ticket is to be renewed again.
     pub(crate) fn renew(&self) -> bool {
-        if self.listed.began.elapsed() >= self.hold_limit {
+        let mut ticket = self.locked();
+        if self.remaining().is_zero() {
+            ticket.iter_mut().for_each(Ticket::release_lock);
             return false;
         }
-        let ticket = self.locked();
         ticket.iter().for_each(Ticket::heartbeat);
         ticket.is_some()
+    }
+
+    /// The time for which the ticket keeps others waiting from now on.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.hold_limit.saturating_sub(self.listed.began.elapsed())
     }
 
     /// Whether the ticket is held, and by this process.

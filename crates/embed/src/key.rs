@@ -8,9 +8,12 @@ use opkeep_kernel_entry::GroupKey;
 pub struct FileKey {
     /// The caller's key: a digest of everything that it knows to change the files.
     pub key: Digest,
-    /// The name of the group, if the caller keeps several groups under one key.
+    /// The name of the group, if the caller keeps several groups under one key. At most
+    /// [`MAX_TEXT_BYTES`](crate::MAX_TEXT_BYTES).
     pub name: String,
-    /// The content of the compilers, as far as the caller's key does not cover it. Reports name its parts.
+    /// The content of the compilers, as far as the caller's key does not cover it. Reports name its parts: at most
+    /// [`MAX_TOOLCHAIN_PARTS`](crate::MAX_TOOLCHAIN_PARTS), whose names and notes have at most
+    /// [`MAX_TEXT_BYTES`](crate::MAX_TEXT_BYTES).
     pub toolchain: Fingerprint,
 }
 

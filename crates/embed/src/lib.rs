@@ -17,7 +17,7 @@
 //! * **Keys.** The caller's key is 32 bytes that cover everything which can change the files. The key of the entry also
 //!   covers the framework's name, the target, the name of the group and the content of the compilers ([`FileKey`]).
 //! * **Renewal.** While a ticket is held, a thread of this crate gives the waiters a heartbeat each second, for at most
-//!   [`Options::hold_limit`]. If the process is killed, a waiter takes over within 50 ms; if it is stopped, after
+//!   [`Options::hold_limit`], and then frees them. If the process is killed, a waiter takes over within 50 ms; if it is stopped, after
 //!   [`Options::stale_after`].
 //! * **No deadlock.** A thread that holds a ticket does not wait for another key: it gets an unshared ticket instead. Two
 //!   processes that need each other's kernels compile one of them twice. A thread may wait for another thread of its process
@@ -63,11 +63,13 @@ mod group;
 mod held;
 mod holders;
 mod key;
+mod limits;
 mod new_group;
 mod options;
 mod process;
 mod renewal;
 mod target;
+mod texts;
 mod ticket;
 
 pub use cache::FileCache;
@@ -77,6 +79,7 @@ pub use directory::{DirectoryError, FileContent, GroupDir};
 pub use error::EmbedError;
 pub use group::FileGroup;
 pub use key::FileKey;
+pub use limits::{MAX_TEXT_BYTES, MAX_TOOLCHAIN_PARTS};
 pub use new_group::{NewGroup, encode_rules};
 pub use options::Options;
 pub use target::TargetFiles;

@@ -11,6 +11,7 @@ use opkeep_store::MAX_ENTRY_BYTES;
 use opkeep_validator::Validator;
 
 use crate::error::EmbedError;
+use crate::texts::check_text;
 
 /// The space that the record, the expectations and the table of members may take.
 const RESERVED: u64 = 1 << 20;
@@ -23,9 +24,9 @@ const DIGESTS_ONLY: u32 = 1;
 pub struct NewGroup<'a> {
     /// The names and the bytes of the files.
     pub files: Vec<(&'a str, &'a [u8])>,
-    /// The release of the framework; empty if unknown.
+    /// The release of the framework; empty if unknown. At most [`MAX_TEXT_BYTES`](crate::MAX_TEXT_BYTES).
     pub framework_version: &'a str,
-    /// The name of the kernel; empty if unknown.
+    /// The name of the kernel; empty if unknown. At most [`MAX_TEXT_BYTES`](crate::MAX_TEXT_BYTES).
     pub kernel: &'a str,
     /// The name of the file with the kernel's object, if there is one.
     pub object: Option<&'a str>,
@@ -75,8 +76,10 @@ impl<'a> NewGroup<'a> {
         self
     }
 
-    /// Checks the names and sizes of the files.
+    /// Checks the texts, and the names and sizes of the files.
     fn check(&self) -> Result<(), EmbedError> {
+        check_text("the name of the kernel", self.kernel)?;
+        check_text("the release of the framework", self.framework_version)?;
         if self.files.is_empty() {
             return Err(EmbedError::NoFiles);
         }
@@ -137,9 +140,8 @@ impl<'a> NewGroup<'a> {
         self.check()?;
         let Some(rules) = self.expectations.map(StoredExpectations::expectations) else { return Ok(()) };
         check_target(rules, target)?;
-        let Some(artifact) = self.artifact() else {
-            return Err(EmbedError::MissingFile { name: self.object.unwrap_or("object").to_owned() });
-        };
+        // A named object is among the files.
+        let artifact = self.artifact().ok_or(EmbedError::NoObject)?;
         let report = Validator::builtin().validate(&artifact, rules);
         match report.is_valid() {
             true => Ok(()),

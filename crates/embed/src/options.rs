@@ -38,7 +38,9 @@ pub struct Options<'a> {
     /// The longest wait for another thread of this process that makes the same files: 30 seconds by default. It may need a lock
     /// that this thread holds. So after that, this caller makes the files, too.
     pub wait_in_process: Duration,
-    /// The longest time for which the ticket is renewed: one hour by default. After that the other callers make the files.
+    /// The longest time for which the ticket keeps other callers waiting: one hour by default. After that one of them makes the
+    /// files, and this ticket can still be published. If its process is stopped at that moment, they wait for their
+    /// `stale_after` in addition.
     pub hold_limit: Duration,
     /// The rules for the kernel among the files, if there are any. An entry that was validated by other rules is validated
     /// again, and is not used if these refuse it.

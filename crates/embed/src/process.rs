@@ -1,6 +1,7 @@
 //! The state of a cache in one process. A forked child opens its own, since threads, locks and counters are its parent's.
 
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use opkeep_cache::{Cache, CacheConfig, CacheError};
 use opkeep_fs::{ProcessId, without_fork};
@@ -14,11 +15,14 @@ use crate::renewal::Renewal;
 pub(crate) struct Opened {
     state: Arc<Process>,
     pub(crate) config: Arc<FileCacheConfig>,
+    /// The time at which it was opened, in the first process.
+    pub(crate) opened: SystemTime,
 }
 
 impl Opened {
     pub(crate) fn open(config: FileCacheConfig) -> Result<Self, EmbedError> {
-        Ok(Self { state: Process::open(config.cache.clone())?, config: Arc::new(config) })
+        let opened = SystemTime::now();
+        Ok(Self { state: Process::open(config.cache.clone())?, config: Arc::new(config), opened })
     }
 
     /// The state in the calling process.

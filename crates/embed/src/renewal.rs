@@ -31,6 +31,10 @@ impl Renewal {
     pub(crate) fn add(self: &Arc<Self>, ticket: &Arc<Held>) {
         let mut state = self.locked();
         state.tickets.push(Arc::downgrade(ticket));
+        // The thread may sleep for longer than this ticket may keep others waiting.
+        if ticket.remaining() < INTERVAL {
+            self.changed.notify_all();
+        }
         if !state.has_thread {
             let own = Arc::clone(self);
             let thread = thread::Builder::new().name("opkeep-renewal".to_owned()).spawn(move || own.run());
@@ -51,8 +55,10 @@ impl Renewal {
                 state.has_thread = false;
                 return;
             }
-            // Notifications only remove tickets, so an interval that one cuts short renews early.
-            let woken = self.changed.wait_timeout(state, INTERVAL);
+            // A notification cuts the interval short, which renews early.
+            let tickets = state.tickets.iter().filter_map(Weak::upgrade);
+            let remaining = tickets.map(|ticket| ticket.remaining()).min().unwrap_or(INTERVAL);
+            let woken = self.changed.wait_timeout(state, remaining.min(INTERVAL));
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
             let tickets = mem::take(&mut state.tickets);
             drop(state);

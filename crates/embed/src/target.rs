@@ -4,12 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use opkeep_cache::{Accept, Claim, Digest, Lookup, Query, Source, TargetCache, Wait};
+use opkeep_cache::{Accept, Claim, Digest, Query, Source, TargetCache, Wait};
 use opkeep_kernel_entry::{GroupKey, StoredExpectations, group_file_heads};
 use opkeep_store::{Entry, MemberHead};
-use opkeep_validator::Validator;
 
-use crate::accept::{accept, is_taken};
+use crate::accept::Judge;
 use crate::claim::{GroupClaim, UnsharedReason};
 use crate::error::EmbedError;
 use crate::group::FileGroup;
@@ -18,6 +17,7 @@ use crate::key::FileKey;
 use crate::new_group::{NewGroup, check_target};
 use crate::options::Options;
 use crate::process::{Opened, Process};
+use crate::texts::check_key;
 use crate::ticket::GroupTicket;
 
 /// The files of one framework for one target. Clones share their state.
@@ -48,12 +48,9 @@ impl TargetFiles {
     /// The store cannot be used in this process, although the mode requires it.
     pub fn get(&self, key: &FileKey) -> Result<Option<FileGroup>, EmbedError> {
         let (_, target) = self.current()?;
-        let is_taken =
-            |entry: &Entry| matches!(accept(entry, &self.name, None, &Validator::builtin()), Accept::Take);
-        Ok(match target.get(&self.entry_key(key)) {
-            Lookup::Hit(entry) if is_taken(&entry) => Some(FileGroup::new(entry, false)),
-            _ => None,
-        })
+        let judge = self.judge(None);
+        let found = target.get_if(&self.entry_key(key), |entry| matches!(judge.accept(entry), Accept::Take));
+        Ok(found.map(|entry| FileGroup::new(entry, false)))
     }
 
     /// Returns what `placed` returns of the files' names, sizes and digests, if they are there: for a caller that may have the
@@ -70,9 +67,9 @@ impl TargetFiles {
         placed: impl FnOnce(&mut dyn Iterator<Item = MemberHead<'_>>) -> Option<T>,
     ) -> Result<Option<T>, EmbedError> {
         let (_, target) = self.current()?;
-        let store = target.store().filter(|_| self.opened.config.cache.mode.reads());
-        let entry = store.and_then(|store| store.open_entry(&self.entry_key(key)).ok());
-        let Some(entry) = entry.filter(|entry| is_taken(entry.head(), expectations)) else { return Ok(None) };
+        let judge = self.judge(expectations);
+        let entry = target.store().and_then(|store| store.open_entry(&self.entry_key(key)).ok());
+        let Some(entry) = entry.filter(|entry| judge.takes(entry.head())) else { return Ok(None) };
         let found = placed(&mut group_file_heads(entry.head()));
         found.iter().for_each(|_| entry.count_hit());
         Ok(found)
@@ -81,15 +78,16 @@ impl TargetFiles {
     /// Returns the files, or a ticket to make them. Waits while another caller makes them.
     ///
     /// # Errors
-    /// The rules are for another target; the mode forbids making the files, and they are not there; or the store cannot be
-    /// used in this process, although the mode requires it.
+    /// The rules are for another target; a text of the key is too long; the mode forbids making the files, and they are not
+    /// there; or the store cannot be used in this process, although the mode requires it.
     pub fn get_or_begin(&self, key: &FileKey, options: &Options<'_>) -> Result<GroupClaim, EmbedError> {
         let (state, target) = self.current()?;
+        check_key(key)?;
         let group_key = self.group_key(key);
-        let validator = Validator::builtin();
         let rules = options.expectations;
         rules.map_or(Ok(()), |rules| check_target(rules.expectations(), &self.name))?;
-        let judge = |entry: &Entry| accept(entry, &self.name, rules, &validator);
+        let judge = self.judge(rules);
+        let accept = |entry: &Entry| judge.accept(entry);
         let (digest, holders, began) = (group_key.digest(), Holders::current(), Instant::now());
         let holds_ticket = holders.has_own();
         // A thread that waits for this one may hold that ticket, whenever it got it.
@@ -102,7 +100,7 @@ impl TargetFiles {
             let own_blocks = began.elapsed() >= options.wait_in_process && holders.has(&digest);
             !other_blocks() && !own_blocks
         };
-        let mut query = Query::new(&judge);
+        let mut query = Query::new(&accept);
         query.deadline = options.deadline;
         query.cancel = options.cancel;
         query.on_poll = Some(&continues);
@@ -142,9 +140,10 @@ impl TargetFiles {
     /// Returns whether they were written.
     ///
     /// # Errors
-    /// The group is not valid, or the store cannot be written.
+    /// The group is not valid, a text of the key is too long, or the store cannot be written.
     pub fn publish(&self, key: &FileKey, group: &NewGroup<'_>) -> Result<bool, EmbedError> {
         let (_, target) = self.current()?;
+        check_key(key)?;
         group.validate(&self.name)?;
         let record = group.record(self.group_key(key), None);
         let encoded = group.encode(&record);
@@ -160,6 +159,11 @@ impl TargetFiles {
         if let Ok((_, target)) = self.current() {
             target.flush();
         }
+    }
+
+    fn judge<'a>(&'a self, expectations: Option<&'a StoredExpectations>) -> Judge<'a> {
+        let Opened { config, opened, .. } = &self.opened;
+        Judge { target: &self.name, mode: config.cache.mode, opened: *opened, expectations }
     }
 
     fn group_key(&self, key: &FileKey) -> GroupKey {

@@ -226,11 +226,11 @@ pub(crate) fn a_forgotten_ticket() {
     assert!(matches!(claim, GroupClaim::Begin(_)));
     let other = thread::spawn(move || {
         let mut options = Options::default().with_timeout(Duration::from_secs(60));
-        options.stale_after = Duration::from_secs(2);
+        options.stale_after = Duration::MAX;
         files.get_or_begin(&key(), &options).unwrap()
     });
     let taken = other.join().unwrap();
-    assert!(matches!(taken, GroupClaim::Unshared(..)), "{taken:?}");
+    assert!(matches!(taken, GroupClaim::Begin(..)), "{taken:?}");
     drop(claim);
 }
 

@@ -9,6 +9,8 @@ mod directory;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
+mod modes;
+#[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod refused;

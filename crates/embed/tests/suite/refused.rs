@@ -1,7 +1,8 @@
 //! Groups and names that are refused, with the ticket left as it was.
 
 use opkeep_embed::{
-    EmbedError, FileCache, FileCacheConfig, FileKey, NewGroup, Options, StoreConfig, encode_rules,
+    Digest, EmbedError, FileCache, FileCacheConfig, FileKey, Fingerprint, MAX_TEXT_BYTES,
+    MAX_TOOLCHAIN_PARTS, NewGroup, Options, StoreConfig, encode_rules,
 };
 
 use crate::{cache, ticket};
@@ -33,6 +34,66 @@ fn a_group_that_cannot_be_kept_is_an_error_and_the_ticket_stays() {
     begun.publish(&NewGroup::new(names[..60].iter().map(|name| (name.as_str(), data)))).unwrap();
     assert_eq!(files.get(&key).unwrap().unwrap().names().count(), 60);
     assert!(matches!(error(NewGroup::new([("a", data)])), EmbedError::TicketEnded));
+}
+
+/// A report shows these texts, each in one line.
+#[test]
+fn texts_for_reports_have_a_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = cache(&dir);
+    let (longest, long) = ("a".repeat(MAX_TEXT_BYTES), "a".repeat(MAX_TEXT_BYTES + 1));
+    let keys = |text: &str| {
+        let part = |name: &str, note: &str| {
+            let mut toolchain = Fingerprint::new();
+            toolchain.add(name, Digest::of(b"cc"), note);
+            FileKey::new([1; 32]).with_toolchain(toolchain)
+        };
+        [FileKey::new([1; 32]).with_name(text), part(text, ""), part("cc", text)]
+    };
+    let group = NewGroup::new([("a", &b"data"[..])]);
+    let groups = |text| {
+        [group.clone().with_kernel(text), {
+            let mut group = group.clone();
+            group.framework_version = text;
+            group
+        }]
+    };
+    let is_too_long = |error| matches!(error, EmbedError::TextTooLong { found, .. } if found == long.len());
+
+    for key in keys(&long) {
+        // Before files are made.
+        assert!(is_too_long(files.get_or_begin(&key, &Options::default()).unwrap_err()));
+        assert!(is_too_long(files.publish(&key, &group).unwrap_err()));
+        assert!(files.get(&key).unwrap().is_none());
+    }
+    let key = FileKey::new([1; 32]);
+    let begun = ticket(files.get_or_begin(&key, &Options::default()).unwrap());
+    for group in groups(&long) {
+        assert!(is_too_long(begun.publish(&group).unwrap_err()));
+        assert!(is_too_long(files.publish(&key, &group).unwrap_err()));
+    }
+    assert!(begun.is_held());
+    for key in keys(&longest) {
+        for group in groups(&longest) {
+            assert!(files.publish(&key, &group).unwrap());
+        }
+    }
+    let mut toolchain = Fingerprint::new();
+    (0..=MAX_TOOLCHAIN_PARTS).for_each(|number| toolchain.add(number.to_string(), Digest::of(b""), ""));
+    let key = key.with_toolchain(toolchain);
+    assert!(matches!(files.publish(&key, &group), Err(EmbedError::TooManyParts { found: 257 })));
+}
+
+#[test]
+fn rules_need_an_object() {
+    use opkeep_artifact::{Expectations, Format, MetadataRules, OpaqueRules};
+    let dir = tempfile::tempdir().unwrap();
+    let text = Format::Opaque(OpaqueRules::new(*b"", 9));
+    let rules = encode_rules(Expectations::new("cuda-sm_90", text, MetadataRules::None));
+    let group = NewGroup::new([("object", &b"data"[..])]).with_expectations(&rules);
+    let error = cache(&dir).publish(&FileKey::new([1; 32]), &group).unwrap_err();
+    assert!(matches!(error, EmbedError::NoObject));
+    assert!(cache(&dir).publish(&FileKey::new([1; 32]), &group.with_object("object", None)).unwrap());
 }
 
 #[test]

@@ -105,6 +105,37 @@ fn a_wait_ends_at_its_deadline_and_when_it_is_cancelled() {
     });
 }
 
+/// Another thread waits, with the default time after which a ticket is stale, which is longer than a test may take.
+#[test]
+fn a_ticket_keeps_others_waiting_up_to_its_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = cache(&dir);
+    let key = FileKey::new([1; 32]);
+    let mut options = Options::default();
+    options.hold_limit = Duration::from_millis(100);
+    let began = Instant::now();
+    // A ticket without that limit, which the same thread renews.
+    let _other = ticket(files.get_or_begin(&FileKey::new([2; 32]), &Options::default()).unwrap());
+    let begun = thread::scope(|scope| {
+        let first = scope.spawn(|| ticket(files.get_or_begin(&key, &options).unwrap()));
+        first.join().unwrap()
+    });
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let mut options = Options::default().with_timeout(Duration::from_secs(20));
+            options.wait_with_ticket = Duration::from_secs(20);
+            let second = ticket(files.get_or_begin(&key, &options).unwrap());
+            assert!(began.elapsed() >= Duration::from_millis(100));
+            assert!(second.publish(&NewGroup::new([("file", &b"second"[..])])).unwrap());
+        });
+        waiter.join().unwrap();
+    });
+    // The first one can still be published: it adds nothing.
+    assert!(begun.is_held());
+    assert!(begun.publish(&group()).unwrap());
+    assert_eq!(files.get(&key).unwrap().unwrap().get("file"), Some(&b"second"[..]));
+}
+
 /// Two threads that need each other's keys: each holds one and requests the other.
 #[test]
 fn a_thread_that_holds_a_ticket_does_not_wait() {
