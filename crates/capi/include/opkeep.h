@@ -47,7 +47,8 @@
 typedef enum {
   // The call succeeded.
   OPKEEP_CODE_OK = 0,
-  // An argument is not valid: a null pointer, a wrong size of a struct, an unknown flag or mode, text that is not UTF-8.
+  // An argument is not valid: a null pointer, a wrong size of a struct, an unknown flag or mode, a text that is not UTF-8
+  // or too long, rules without an object.
   OPKEEP_CODE_ARGUMENT = 1,
   // The handle was released before, or never was a handle of this kind.
   OPKEEP_CODE_HANDLE = 2,
@@ -150,13 +151,15 @@ typedef enum {
 typedef enum {
   // Files that are there are used; missing ones are made and published.
   OPKEEP_MODE_ENABLE = 0,
-  // All files are made, and replace those that are there.
+  // All files are made once, and replace those that are there: `opkeep_get` and `opkeep_get_or_begin` use only what was
+  // made since the cache was opened.
   OPKEEP_MODE_FORCE = 1,
   // The store is neither read nor written.
   OPKEEP_MODE_DISABLE = 2,
-  // Files that are there are used; nothing is written.
+  // Files that are there are used; nothing is written. A store that cannot be read is an error.
   OPKEEP_MODE_READ_ONLY = 3,
-  // Files that are there are used; a missing one is an error. For hosts that must not compile.
+  // Files that are there are used; missing ones are an error, and so is a store that cannot be read. For hosts that must not
+  // compile.
   OPKEEP_MODE_REQUIRE = 4,
 } opkeep_mode;
 
@@ -169,7 +172,8 @@ typedef struct {
   // The name of the framework, which is part of each key: 1 to 100 letters, digits, `_`, `-` and `.`, not a `.` first.
   // Required.
   const char *framework;
-  // The size in MB above which old entries are evicted. If 0, the store's own limit holds, if it has one.
+  // The size in MB above which the entries of a target that were not used for the longest time are removed, until half of it
+  // is left. If 0, the size in the store's own settings, or else 500.
   uint64_t max_megabytes;
   // An `opkeep_mode`; 0 is `OPKEEP_MODE_ENABLE`.
   uint32_t mode;
@@ -199,11 +203,11 @@ typedef struct {
 
 // A part of a toolchain: a compiler, or a library that it reads.
 typedef struct {
-  // Its name, such as `ptxas`.
+  // Its name, such as `ptxas`. At most 4096 bytes.
   const char *name;
   // The digest of its content: `opkeep_digest_file` computes one.
   uint8_t digest[OPKEEP_DIGEST_SIZE];
-  // A note for people, such as its version, which is no part of the key; or null.
+  // A note for people, such as its version, which is no part of the key; or null. At most 4096 bytes.
   const char *note;
 } opkeep_part;
 
@@ -214,11 +218,11 @@ typedef struct {
   size_t size;
   // A digest of everything that the caller knows to change the files: `opkeep_digest` computes one.
   uint8_t digest[OPKEEP_DIGEST_SIZE];
-  // The name of the group, if the caller keeps several groups under one digest; else null.
+  // The name of the group, if the caller keeps several groups under one digest; else null. At most 4096 bytes.
   const char *name;
   // The parts of the toolchain that `digest` does not cover, which reports name; else null.
   const opkeep_part *toolchain;
-  // The number of parts.
+  // The number of parts, at most 256.
   size_t toolchain_count;
 } opkeep_key;
 
@@ -243,8 +247,9 @@ typedef struct {
   // The time in milliseconds without a heartbeat after which another caller's ticket is stale, and this caller makes the
   // files. If 0, 30 seconds. The library gives the heartbeat of its tickets each second.
   uint64_t stale_after_ms;
-  // The longest time in milliseconds for which the ticket is renewed. If 0, one hour. After that, the other callers make
-  // the files.
+  // The longest time in milliseconds for which the ticket keeps other callers waiting. If 0, one hour. After that, one of
+  // them makes the files, and this ticket can still be published. If its process is stopped at that moment, they wait for
+  // their `stale_after_ms` in addition.
   uint64_t hold_limit_ms;
   // A token that ends the wait; or an unset handle.
   opkeep_cancel cancel;
@@ -304,15 +309,15 @@ typedef struct {
   const opkeep_file *files;
   // The number of files.
   size_t file_count;
-  // The release of the framework; or null.
+  // The release of the framework; or null. At most 4096 bytes.
   const char *framework_version;
-  // The name of the kernel; or null.
+  // The name of the kernel; or null. At most 4096 bytes.
   const char *kernel;
   // The name of the file with the kernel's object; or null.
   const char *object;
   // The name of the file with the kernel's metadata; or null.
   const char *metadata;
-  // The rules for the kernel, as JSON; or null. They need an object.
+  // The rules for the kernel, as JSON; or null. They need `object`.
   const char *rules;
   // The compile time in microseconds. If 0, it is the time since the ticket was taken.
   uint64_t compile_time_us;
@@ -372,13 +377,13 @@ opkeep_code opkeep_last_code(void);
 // Empty if there was none. The text exists until the next call in this thread that does not succeed, or the thread's end.
 const char *opkeep_last_message(void);
 
-// Opens a cache. A store that cannot be used is a warning, not an error, unless the mode requires it: then every caller
-// makes its files.
+// Opens a cache. In the modes `READ_ONLY` and `REQUIRE`, a store that is missing or cannot be read is an error. In the others
+// it is a warning, and every caller makes its files.
 //
 // On success, `cache` is a handle that the caller closes with `opkeep_close`; otherwise its `id` is 0. A forked child may
 // use the handle: the store is opened again there.
 //
-// Errors: `ARGUMENT`, `NAME` (the framework), `STORE` (the mode requires it).
+// Errors: `ARGUMENT`, `NAME` (the framework), `STORE` (in these two modes).
 opkeep_code opkeep_open(const opkeep_options *options,
                         opkeep_cache *cache);
 

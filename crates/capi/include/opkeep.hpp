@@ -235,10 +235,13 @@ public:
 class files {
 public:
     explicit files(hit found) : hit_(std::move(found)) {}
-    explicit files(new_files made) : made_(std::move(made)) {}
+    explicit files(new_files made, std::string not_kept = {})
+        : made_(std::move(made)), not_kept_(std::move(not_kept)) {}
 
     // Whether another caller made the files, now or earlier.
     bool is_hit() const noexcept { return static_cast<bool>(hit_); }
+    // Why the files that this caller made could not be stored; empty if they were, or if the mode stores nothing.
+    const std::string &not_kept() const noexcept { return not_kept_; }
     std::size_t size() const noexcept { return is_hit() ? hit_.size() : made_.size(); }
     file operator[](std::size_t index) const { return is_hit() ? hit_[index] : made_[index]; }
 
@@ -263,6 +266,7 @@ public:
 private:
     hit hit_;
     new_files made_;
+    std::string not_kept_;
 };
 
 // The duty to make files while other callers wait. If it is destroyed before it is published, one of them makes the files.
@@ -358,8 +362,9 @@ public:
     }
 
     // The files; `build` makes them as `new_files` if they are not there, while other callers wait. If it throws, one of
-    // them builds. A store that cannot be written is a warning of the cache: the files are returned all the same. Throws if
-    // the wait ends without files: the code is HOLDER_FAILED, TIMED_OUT or CANCELLED.
+    // them builds. Files that cannot be stored, since the store cannot be written or by their names, number or sizes, are
+    // returned all the same, with the reason in `not_kept()`; with rules, only if they were validated. Throws if the kernel is
+    // not valid, and if the wait ends without files: the code is HOLDER_FAILED, TIMED_OUT or CANCELLED.
     template <class Build>
     files get_or_build(const key &key, Build &&build, const request &conditions = {}) const {
         claim claim = get_or_begin(key, conditions);
@@ -373,14 +378,18 @@ public:
         if (made.rules.empty()) {
             made.rules = conditions.rules;
         }
+        std::string not_kept;
         try {
             claim.ticket.publish(made);
         } catch (const error &failure) {
-            if (failure.code() != OPKEEP_CODE_STORE) {
+            // With rules, a group that is refused has a kernel that nobody validated.
+            const bool is_refused = failure.code() == OPKEEP_CODE_GROUP || failure.code() == OPKEEP_CODE_NAME;
+            if (failure.code() != OPKEEP_CODE_STORE && !(is_refused && made.rules.empty())) {
                 throw;
             }
+            not_kept = failure.what();
         }
-        return files(std::move(made));
+        return files(std::move(made), std::move(not_kept));
     }
 
     // Publishes files that were made without a request, in place of those that are there.

@@ -6,7 +6,8 @@
 pub enum Code {
     /// The call succeeded.
     Ok = 0,
-    /// An argument is not valid: a null pointer, a wrong size of a struct, an unknown flag or mode, text that is not UTF-8.
+    /// An argument is not valid: a null pointer, a wrong size of a struct, an unknown flag or mode, a text that is not UTF-8
+    /// or too long, rules without an object.
     Argument = 1,
     /// The handle was released before, or never was a handle of this kind.
     Handle = 2,
@@ -73,13 +74,15 @@ pub enum Outcome {
 pub enum Mode {
     /// Files that are there are used; missing ones are made and published.
     Enable = 0,
-    /// All files are made, and replace those that are there.
+    /// All files are made once, and replace those that are there: `opkeep_get` and `opkeep_get_or_begin` use only what was
+    /// made since the cache was opened.
     Force = 1,
     /// The store is neither read nor written.
     Disable = 2,
-    /// Files that are there are used; nothing is written.
+    /// Files that are there are used; nothing is written. A store that cannot be read is an error.
     ReadOnly = 3,
-    /// Files that are there are used; a missing one is an error. For hosts that must not compile.
+    /// Files that are there are used; missing ones are an error, and so is a store that cannot be read. For hosts that must not
+    /// compile.
     Require = 4,
 }
 

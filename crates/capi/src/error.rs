@@ -49,6 +49,10 @@ fn code(error: &EmbedError) -> Code {
         | EmbedError::EmptyFile { .. }
         | EmbedError::TooLarge { .. }
         | EmbedError::MissingFile { .. } => Code::Group,
+        // The functions check these before, and name the argument.
+        EmbedError::TextTooLong { .. } | EmbedError::TooManyParts { .. } | EmbedError::NoObject => {
+            Code::Argument
+        }
         EmbedError::Invalid { .. } => Code::Kernel,
         EmbedError::RulesTarget { .. } => Code::Rules,
         EmbedError::Forked { .. } | EmbedError::Publish(PublishError::Forked) => Code::Forked,

@@ -53,7 +53,9 @@ pub(crate) fn decode_rules(text: &str, argument: &str) -> Result<Expectations, E
 /// The rules of a built-in target.
 pub(crate) fn rules_of_target(target: &str) -> Result<Expectations, Error> {
     targets::named(target).ok_or_else(|| {
-        Error::new(Code::Rules, format!("there are no built-in rules for the target `{target}`: state rules"))
+        Error::new(Code::Rules, format!(
+            "there are no built-in rules for the target `{target}`: state rules, such as those that `opkeep_rules` returns"
+        ))
     })
 }
 

@@ -37,7 +37,9 @@ pub(crate) fn python_error(py: Python<'_>, error: &EmbedError) -> PyErr {
         | EmbedError::TooManyFiles { .. }
         | EmbedError::RepeatedName { .. }
         | EmbedError::EmptyFile { .. }
+        | EmbedError::NoObject
         | EmbedError::MissingFile { .. } => "InvalidFilesError",
+        EmbedError::TextTooLong { .. } | EmbedError::TooManyParts { .. } => "ArgumentValueError",
         EmbedError::TooLarge { .. } => "TooLargeError",
         EmbedError::Invalid { .. } => "InvalidKernelError",
         EmbedError::Forked { .. } => "ForkedTicketError",

@@ -34,7 +34,8 @@ pub struct CacheOptions {
     /// The name of the framework, which is part of each key: 1 to 100 letters, digits, `_`, `-` and `.`, not a `.` first.
     /// Required.
     pub framework: *const c_char,
-    /// The size in MB above which old entries are evicted. If 0, the store's own limit holds, if it has one.
+    /// The size in MB above which the entries of a target that were not used for the longest time are removed, until half of it
+    /// is left. If 0, the size in the store's own settings, or else 500.
     pub max_megabytes: u64,
     /// An `opkeep_mode`; 0 is `OPKEEP_MODE_ENABLE`.
     pub mode: u32,
@@ -60,13 +61,13 @@ thread_local! {
     static FETCHED: RefCell<CString> = RefCell::default();
 }
 
-/// Opens a cache. A store that cannot be used is a warning, not an error, unless the mode requires it: then every caller
-/// makes its files.
+/// Opens a cache. In the modes `READ_ONLY` and `REQUIRE`, a store that is missing or cannot be read is an error. In the others
+/// it is a warning, and every caller makes its files.
 ///
 /// On success, `cache` is a handle that the caller closes with `opkeep_close`; otherwise its `id` is 0. A forked child may
 /// use the handle: the store is opened again there.
 ///
-/// Errors: `ARGUMENT`, `NAME` (the framework), `STORE` (the mode requires it).
+/// Errors: `ARGUMENT`, `NAME` (the framework), `STORE` (in these two modes).
 ///
 /// # Safety
 /// The rules for pointers of [this module](crate::ffi).

@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::{ptr, slice};
 
+use opkeep_embed::MAX_TEXT_BYTES;
+
 use crate::error::Error;
 
 /// The largest `size` that is taken for the size of a struct of a later version, and not for memory that was not set.
@@ -125,6 +127,22 @@ pub(super) unsafe fn optional_text<'a>(
     Ok(Some(text))
 }
 
+/// Reads a text that is stored for reports, and that may be missing.
+///
+/// # Safety
+/// As [`text`].
+pub(super) unsafe fn report_text<'a>(
+    pointer: *const c_char,
+    what: impl Display,
+) -> Result<Option<&'a str>, Error> {
+    // SAFETY: as this function's.
+    let text = unsafe { optional_text(pointer, &what) }?;
+    match text.map_or(0, str::len) {
+        0..=MAX_TEXT_BYTES => Ok(text),
+        length => Err(Error::argument(format!("`{what}` has {length} bytes, more than {MAX_TEXT_BYTES}"))),
+    }
+}
+
 /// Reads a required path, of any bytes.
 ///
 /// # Safety
@@ -220,6 +238,6 @@ pub(super) unsafe fn optional_output<'a, T: Copy>(
     }))
 }
 
-fn null(what: impl Display) -> Error {
+pub(super) fn null(what: impl Display) -> Error {
     Error::argument(format!("`{what}` is a null pointer"))
 }

@@ -35,8 +35,9 @@ pub struct Request {
     /// The time in milliseconds without a heartbeat after which another caller's ticket is stale, and this caller makes the
     /// files. If 0, 30 seconds. The library gives the heartbeat of its tickets each second.
     pub stale_after_ms: u64,
-    /// The longest time in milliseconds for which the ticket is renewed. If 0, one hour. After that, the other callers make
-    /// the files.
+    /// The longest time in milliseconds for which the ticket keeps other callers waiting. If 0, one hour. After that, one of
+    /// them makes the files, and this ticket can still be published. If its process is stopped at that moment, they wait for
+    /// their `stale_after_ms` in addition.
     pub hold_limit_ms: u64,
     /// A token that ends the wait; or an unset handle.
     pub cancel: Cancel,

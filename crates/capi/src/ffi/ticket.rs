@@ -23,15 +23,15 @@ pub struct Group {
     pub files: *const File,
     /// The number of files.
     pub file_count: usize,
-    /// The release of the framework; or null.
+    /// The release of the framework; or null. At most 4096 bytes.
     pub framework_version: *const c_char,
-    /// The name of the kernel; or null.
+    /// The name of the kernel; or null. At most 4096 bytes.
     pub kernel: *const c_char,
     /// The name of the file with the kernel's object; or null.
     pub object: *const c_char,
     /// The name of the file with the kernel's metadata; or null.
     pub metadata: *const c_char,
-    /// The rules for the kernel, as JSON; or null. They need an object.
+    /// The rules for the kernel, as JSON; or null. They need `object`.
     pub rules: *const c_char,
     /// The compile time in microseconds. If 0, it is the time since the ticket was taken.
     pub compile_time_us: u64,
@@ -77,11 +77,21 @@ unsafe fn with_group(
         // SAFETY: the rules for pointers; the texts exist during this call, and `publish` keeps none.
         unsafe { pointers::optional_text(pointer, what) }
     };
+    let report_text = |pointer, what| {
+        // SAFETY: as above.
+        unsafe { pointers::report_text(pointer, what) }
+    };
     let rules = text(group.rules, "group->rules")?;
     let rules = rules.map(|rules| decode_rules(rules, "group->rules").map(encode_rules)).transpose()?;
+    if rules.is_some() && group.object.is_null() {
+        return Err(Error::argument(
+            "`group->rules` is set, and `group->object`, the name of the file that they are for, is a null pointer",
+        ));
+    }
     let mut new = NewGroup::new(members);
-    new.framework_version = text(group.framework_version, "group->framework_version")?.unwrap_or_default();
-    new.kernel = text(group.kernel, "group->kernel")?.unwrap_or_default();
+    new.framework_version =
+        report_text(group.framework_version, "group->framework_version")?.unwrap_or_default();
+    new.kernel = report_text(group.kernel, "group->kernel")?.unwrap_or_default();
     new.object = text(group.object, "group->object")?;
     new.metadata = text(group.metadata, "group->metadata")?;
     new.expectations = rules.as_ref();

@@ -60,6 +60,38 @@ static void open_with_wrong_options(const char *store) {
     CHECK(opened.id == 0);
 }
 
+/* Reports show these texts, each in one line. */
+static void publish_long_texts(void) {
+    static char longest[4097], longer[4098];
+    memset(longest, 'a', sizeof longest - 1);
+    memset(longer, 'a', sizeof longer - 1);
+    opkeep_key key = key_of("long");
+    opkeep_part part = {.name = "cc"};
+    opkeep_file file = {.name = "file", .data = "data", .size = 4};
+    opkeep_group group = {.size = sizeof group, .files = &file, .file_count = 1};
+    const char **texts[] = {&key.name, &part.name, &part.note, &group.kernel, &group.framework_version};
+    const char *arguments[] = {"`key->name`", "`key->toolchain[0].name`", "`key->toolchain[0].note`", "`group->kernel`",
+                               "`group->framework_version`"};
+    key.toolchain = &part;
+    key.toolchain_count = 1;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *before = *texts[i];
+        *texts[i] = longer;
+        char message[100];
+        snprintf(message, sizeof message, "%s has 4097 bytes, more than 4096", arguments[i]);
+        FAILS(opkeep_put(target, &key, &group, NULL), OPKEEP_CODE_ARGUMENT, message);
+        *texts[i] = longest;
+        CHECK(opkeep_put(target, &key, &group, NULL) == OPKEEP_CODE_OK);
+        *texts[i] = before;
+    }
+    key.toolchain_count = 257;
+    FAILS(opkeep_put(target, &key, &group, NULL), OPKEEP_CODE_ARGUMENT, "`key->toolchain_count` is 257");
+    key.toolchain_count = 1;
+    group.rules = "{\"version\":1,\"target\":\"target-1\",\"format\":{\"opaque\":{\"starts_with\":[],"
+                  "\"max_bytes\":9}},\"metadata\":\"none\"}";
+    FAILS(opkeep_put(target, &key, &group, NULL), OPKEEP_CODE_ARGUMENT, "`group->object`");
+}
+
 /* The modes that do not write, and a store that cannot be used. */
 static void use_modes(const char *store) {
     opkeep_options options = {.size = sizeof options, .framework = "test", .mode = OPKEEP_MODE_DISABLE};
@@ -261,7 +293,7 @@ static void refuse_groups(void) {
     group.rules = "no rules";
     FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_RULES, "`group->rules`: the rules are not valid: expected");
     group.rules = RULES;
-    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_GROUP, "object");
+    FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_ARGUMENT, "object");
     group.object = "f0";
     FAILS(opkeep_publish(ticket, &group, NULL), OPKEEP_CODE_KERNEL, "OPV");
     FAILS(opkeep_abandon(ticket, "\xff"), OPKEEP_CODE_ARGUMENT, "`reason` is not UTF-8");
@@ -462,6 +494,7 @@ int main(int argc, char **argv) {
     cache = open_cache(argv[1]);
     target = open_target(cache);
     open_with_wrong_options(argv[1]);
+    publish_long_texts();
     use_modes(argv[1]);
     use_handles_that_are_none();
     request_wrongly();

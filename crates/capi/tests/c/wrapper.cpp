@@ -83,10 +83,34 @@ void throw_in_a_build(const opkeep::target &target) {
         soon.timeout = std::chrono::seconds(5);
         CHECK(!target.get_or_build(key_of("thrown"), [] { return one_file("data"); }, soon).is_hit());
     }).join();
-    // A group that is not valid is an exception, too, and the ticket is abandoned.
-    fails(OPKEEP_CODE_GROUP, "is empty",
-          [&] { target.get_or_build(key_of("empty"), [] { return one_file(""); }); });
-    CHECK(target.get_or_begin(key_of("empty")).outcome == OPKEEP_OUTCOME_BEGIN);
+}
+
+// Files that cannot be stored are not lost, and the ticket is abandoned.
+void build_what_cannot_be_kept(const opkeep::target &target) {
+    const auto get = [&](const std::string &name, const std::string &bytes) {
+        return target.get_or_build(key_of("not kept"), [&] {
+            opkeep::new_files made;
+            made.add(name, bytes);
+            return made;
+        });
+    };
+    const opkeep::files empty = get("file", "");
+    CHECK(!empty.is_hit() && empty.at("file").empty() && empty.not_kept().find("is empty") != std::string::npos);
+    const opkeep::files elsewhere = get("directory/file", "data");
+    CHECK(elsewhere.at("directory/file") == "data" && elsewhere.not_kept().find("directory/file") != std::string::npos);
+    CHECK(target.get_or_begin(key_of("not kept")).outcome == OPKEEP_OUTCOME_BEGIN);
+    CHECK(get("file", "data").not_kept().empty() && get("file", "data").is_hit());
+}
+
+// All files are made once, whatever is stored.
+void force(const opkeep::target &target, const std::string &store) {
+    CHECK(target.put(key_of("forced"), one_file("old")));
+    const opkeep::cache cache(store, "test", OPKEEP_MODE_FORCE);
+    const opkeep::target forced = cache.target("target-1");
+    CHECK(!forced.get(key_of("forced")));
+    const auto get = [&] { return forced.get_or_build(key_of("forced"), [] { return one_file("new"); }); };
+    CHECK(!get().is_hit() && get().is_hit() && get().at("file") == "new");
+    CHECK((*target.get(key_of("forced")))[0].bytes == "new");
 }
 
 // A build that needs other files, or its own ones: a thread that holds a ticket waits for no other.
@@ -182,6 +206,9 @@ void judge_kernels(const opkeep::target &target) {
             return made;
         }, request);
     });
+    // The caller wants the kernel validated, and does not say which file it is.
+    fails(OPKEEP_CODE_ARGUMENT, "`group->object`",
+          [&] { target.get_or_build(key_of("no object"), [] { return one_file(".version 8.0"); }, request); });
 }
 
 void use_no_store() {
@@ -203,6 +230,8 @@ int main(int argc, char **argv) {
     build_once(target);
     throw_in_a_build(target);
     build_in_a_build(target);
+    build_what_cannot_be_kept(target);
+    force(target, argv[1]);
     own_handles(target);
     end_waits(target);
     judge_kernels(target);

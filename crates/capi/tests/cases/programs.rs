@@ -13,6 +13,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         match toolchain.sanitizer {
             Sanitizer::None => {
                 trials.push(toolchain.trial("forked children", forked_children));
+                trials.push(toolchain.trial("modes", |it| run(it, "modes.c", &[])));
                 trials.push(toolchain.trial("a killed parent", |it| run(it, "fork.c", &["killed"])));
                 trials.push(toolchain.trial("forks beside threads", |it| run(it, "fork.c", &["threads"])));
                 trials.push(toolchain.trial("exit while threads wait", exit_while_threads_wait));
