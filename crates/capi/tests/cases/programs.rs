@@ -24,9 +24,9 @@ pub(crate) fn trials() -> Vec<Trial> {
             Sanitizer::Address => {
                 trials.push(toolchain.trial("bad input", |it| run(it, "bad_input.c", &[])));
                 trials.push(toolchain.trial("use while threads end", |it| run(it, "exit.c", &["late"])));
-                trials.push(
-                    toolchain.trial("a leak of a program", leak).with_ignored_flag(!toolchain.finds_leaks()),
-                );
+                let trial = toolchain.trial("a leak of a program", leak);
+                let is_ignored = trial.has_ignored_flag() || !toolchain.finds_leaks();
+                trials.push(trial.with_ignored_flag(is_ignored));
             }
             Sanitizer::Thread => {
                 trials.push(toolchain.trial("all functions on all threads", |it| run(it, "threads.c", &[])));
