@@ -68,8 +68,11 @@ fn help_with(error: &EmbedError) -> &'static [&'static str] {
         }
         EmbedError::Forked { .. } => &["call get_or_begin in the child"],
         EmbedError::TicketEnded => &["call get_or_begin for another ticket"],
-        EmbedError::TooLarge { .. } | EmbedError::TooManyFiles { .. } => {
-            &["publish fewer files: what no later call needs can be left out"]
+        EmbedError::TooManyFiles { .. } => &[
+            "publish fewer files: what no later call needs can be left out, and several files can be one archive",
+        ],
+        EmbedError::TooLarge { .. } => {
+            &["leave out what no later call needs; what is larger has to be kept elsewhere"]
         }
         EmbedError::EmptyFile { .. } => &["leave the file out"],
         EmbedError::Invalid { .. } => &["abandon the ticket, or publish valid files with it"],
@@ -79,8 +82,19 @@ fn help_with(error: &EmbedError) -> &'static [&'static str] {
 
 /// Returns the exception for an argument that has the wrong type.
 pub(crate) fn argument_error(argument: &str, expected: &str, found: &Bound<'_, PyAny>) -> PyErr {
+    argument_error_with_help(argument, expected, found, &[])
+}
+
+/// Returns the exception for an argument that has the wrong type, with what to do about it.
+pub(crate) fn argument_error_with_help(
+    argument: &str,
+    expected: &str,
+    found: &Bound<'_, PyAny>,
+    help: &[&str],
+) -> PyErr {
     let kind = found.get_type().name().map_or_else(|_| "an object".to_owned(), |name| format!("`{name}`"));
-    exception(found.py(), "ArgumentError", &format!("{argument}: expected {expected}, found {kind}"))
+    let text = format!("{argument}: expected {expected}, found {kind}");
+    exception_with_help(found.py(), "ArgumentError", &text, help)
 }
 
 /// Returns the exception for an error in opkeep itself.

@@ -5,7 +5,7 @@ use opkeep_embed::FileKey;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::error::{argument_error, exception};
+use crate::error::{argument_error_with_help, exception};
 
 /// Returns the key of 32 bytes or of 64 hexadecimal digits.
 pub(crate) fn file_key(key: &Bound<'_, PyAny>) -> PyResult<FileKey> {
@@ -23,7 +23,10 @@ pub(crate) fn file_key(key: &Bound<'_, PyAny>) -> PyResult<FileKey> {
             text.to_ascii_lowercase().parse().map_err(|_| invalid(format!("the text {text:.80?}")))?;
         *digest.as_bytes()
     } else {
-        return Err(argument_error("key", "32 bytes, or 64 hexadecimal digits", key));
+        let expected = "32 bytes, or 64 hexadecimal digits";
+        let is_hash = key.hasattr("hexdigest").unwrap_or(false);
+        let help: &[&str] = if is_hash { &["key=hash.digest() is the key of a hash"] } else { &[] };
+        return Err(argument_error_with_help("key", expected, key, help));
     };
     Ok(FileKey::new(bytes))
 }

@@ -8,14 +8,18 @@ import logging
 import mmap
 import os
 import pickle
+import sys
+import traceback
 import unittest
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 from unittest import mock
 
 import opkeep
-from helper import FILES, KEY, CacheTest
+from helper import FILES, KEY, CacheTest, in_child
+
+MODE = Literal["enable", "force", "disable", "read-only", "require"]
 
 
 class CallsTest(CacheTest):
@@ -143,7 +147,34 @@ class CallsTest(CacheTest):
             self.assertLogs("opkeep") as logs,
         ):
             self.assertEqual(self.cache.get_or_build(KEY, lambda: FILES), FILES)
-        self.assertEqual(logs.output, ["WARNING:opkeep:the disk is full"])
+        self.assertEqual(
+            logs.output, ["WARNING:opkeep:the files that were made are not kept: the disk is full"]
+        )
+
+    def test_a_build_is_not_lost_when_its_files_cannot_be_stored(self) -> None:
+        with mmap.mmap(-1, (1 << 30) + 1) as mapped:
+            for files, text in (
+                ({"a": b"x", "b": b""}, "`b` is empty"),
+                ({"a/b": b"x"}, "a/b"),
+                ({f"f{number}": b"x" for number in range(61)}, "at most 60"),
+                ({"a": mapped}, "1073741825 bytes"),
+            ):
+                with self.subTest(text), self.assertLogs("opkeep") as logs:
+                    self.assertIs(self.cache.get_or_build(KEY, lambda: files), files)  # type: ignore[arg-type, return-value]
+                self.assertRegex(logs.output[-1], f"^WARNING:opkeep:the files that were made are not kept: .*{text}")
+        # The key is free.
+        with self.open().get_or_begin(KEY, timeout=5) as ticket:
+            assert isinstance(ticket, opkeep.Ticket)
+            self.assertTrue(ticket.is_shared)
+        self.assertIsNone(self.cache.get(KEY))
+        # What is no mapping of names and bytes is no result at all.
+        for wrong, text in (
+            (None, "the result of build: expected a mapping of names and bytes, found `NoneType`"),
+            ({"a": None}, "the result of build: expected bytes, .*, found `NoneType`"),
+            ({1: b""}, "the result of build: expected a name that is a text, found `int`"),
+        ):
+            with self.assertRaisesRegex(opkeep.ArgumentError, text):
+                self.cache.get_or_build(KEY, lambda: wrong)  # type: ignore[arg-type, return-value]
 
     def test_a_ticket_is_a_context_manager(self) -> None:
         with self.assertRaises(ZeroDivisionError), self.begin() as ticket:
@@ -193,6 +224,48 @@ class CallsTest(CacheTest):
         self.assertIsNotNone(self.open(mode="require").get(KEY))
         self.assertIsNotNone(self.open(mode="read-only").get(KEY))
 
+    def test_each_mode_reads_and_writes(self) -> None:
+        """What `get` finds, what the files are that `get_or_build` returns, and what is found afterwards: here, and by
+        others. Each mode with files that are stored, and with none."""
+        old, new = {"a": b"of an earlier run"}, {"a": b"of this run"}
+        cases: dict[str, tuple[list[object], list[object]]] = {
+            "enable": ([old, old, old, old], [None, new, new, new]),
+            "force": ([None, new, new, new], [None, new, new, new]),
+            "disable": ([None, new, None, old], [None, new, None, None]),
+            "read-only": ([old, old, old, old], [None, new, None, None]),
+            "require": ([old, old, old, old], [None, opkeep.NotCachedError, None, None]),
+        }
+        self.assertEqual(sorted(cases), sorted(get_args(MODE)))
+
+        def found(cache: opkeep.Cache, key: bytes) -> object:
+            hit = cache.get(key)
+            return None if hit is None else dict(hit)
+
+        for mode, expected in cases.items():
+            for stored, values in zip((True, False), expected):
+                key = os.urandom(32)
+                if stored:
+                    self.cache.publish(key, old)
+                cache = self.open(mode=mode)
+                values_found = [found(cache, key)]
+                try:
+                    values_found.append(dict(cache.get_or_build(key, lambda: new)))
+                except opkeep.Error as error:
+                    values_found.append(type(error))
+                values_found += [found(cache, key), found(self.open(), key)]
+                with self.subTest(mode=mode, stored=stored):
+                    self.assertEqual(values_found, values)
+
+    def test_with_force_each_process_makes_all_once(self) -> None:
+        program = (
+            "cache = opkeep.Cache(cache._arguments[0], 'cuda-sm_90', mode='force')\n"
+            "def build(): say('builds'); return {'a': sys.argv[1].encode()}\n"
+            "for _ in range(2): say(bytes(cache.get_or_build(KEY, build)['a']).decode())"
+        )
+        for text in ("one", "two"):
+            output, errors = self.start(program, text).communicate()
+            self.assertEqual((output.split(), errors), (["builds", text, text], ""))
+
     def test_a_cache_can_be_pickled(self) -> None:
         self.cache.publish(KEY, FILES)
         self.assertIsNotNone(pickle.loads(pickle.dumps(self.cache)).get(KEY))
@@ -204,6 +277,23 @@ class CallsTest(CacheTest):
             cache.get(KEY)
         statistics = opkeep.stats(cache_dir=self.root)["targets"][0]["statistics"]
         self.assertEqual((statistics["hits"], statistics["puts"]), (1, 1))
+
+    def test_a_ticket_of_a_parent_process_is_shown_as_such(self) -> None:
+        with self.begin() as ticket:
+            parent = os.getpid()
+
+            def check() -> None:
+                assert f"of process {parent}" in repr(ticket), repr(ticket)
+
+            in_child(check)
+            self.assertIn("held", repr(ticket))
+
+    def test_home_is_written_as_in_a_shell(self) -> None:
+        with mock.patch.dict(os.environ, {"HOME": self.root}):
+            opkeep.Cache("~/own", "cuda-sm_90").publish(KEY, FILES)
+            self.assertTrue(Path(self.root, "own").is_dir())
+            self.assertEqual(opkeep.stats(cache_dir="~/own")["targets"][0]["store"]["kernels"], 1)
+            self.assertEqual(opkeep.verify("~/own")["checked"], 1)
 
 
 class BadInputTest(CacheTest):
@@ -217,6 +307,42 @@ class BadInputTest(CacheTest):
         for wrong in (None, 7, bytearray(32), ["1"]):
             with self.assertRaisesRegex(opkeep.ArgumentError, "key: expected 32 bytes"):
                 self.cache.get(wrong)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(opkeep.ArgumentError, "32 bytes") as raised:
+            self.cache.get(hashlib.sha256(b"source"))  # type: ignore[arg-type]
+        self.assertIn("digest()", raised.exception.help[0])
+
+    def test_hits_are_mappings_of_texts(self) -> None:
+        self.cache.publish(KEY, FILES)
+        hit: Any = self.cache.get(KEY)
+        for wrong in (3, None, b"add.ptx", "\ud800"):
+            for call in (lambda: hit[wrong], lambda: hit.digest(wrong)):
+                self.assertRaises(KeyError, call)
+            self.assertIsNone(hit.get(wrong))
+
+    def test_hits_and_tickets_come_from_a_cache(self) -> None:
+        for kind in (opkeep.Hit, opkeep.Ticket):
+            for wrong in (None, 3, object()):
+                with self.assertRaisesRegex(opkeep.ArgumentError, "cannot be created") as raised:
+                    kind(wrong)  # type: ignore[arg-type]
+                self.assertIn("Cache.get_or_begin", raised.exception.help[0])
+
+    def test_texts_for_reports(self) -> None:
+        long = "a" * 4097
+        part = [("cc", bytes(32), long)]
+        cache: Any = self.cache
+        with self.begin(bytes(32)) as ticket:
+            for call, text in (
+                (lambda: cache.publish(KEY, FILES, kernel=long), "the name of the kernel has 4097 bytes"),
+                (lambda: ticket.publish(FILES, framework_version=long), "the release of the framework has 4097"),
+                (lambda: cache.publish(KEY, FILES, name=long), "the name of the group has 4097 bytes"),
+                (lambda: cache.get_or_begin(KEY, name=long), "the name of the group has 4097 bytes"),
+                (lambda: self.open(toolchain=part).get_or_begin(KEY), "the note of a compiler has 4097 bytes"),
+            ):
+                with self.subTest(text), self.assertRaisesRegex(opkeep.ArgumentValueError, text):
+                    call()
+            self.assertTrue(ticket.is_held)
+        self.assertTrue(cache.publish(KEY, FILES, kernel=long[1:], name=long[1:]))
+        self.assertEqual(len(opkeep.stats(cache_dir=self.root, by="kernel")["targets"][0]["contents"]), 1)
 
     def test_files(self) -> None:
         cases: list[tuple[Any, type[opkeep.Error], str]] = [
@@ -273,6 +399,8 @@ class BadInputTest(CacheTest):
         digest = bytes(32)
         cases: list[tuple[dict[str, Any], type[Exception], str]] = [
             ({"root": 7}, TypeError, "root: expected a path, found `int`"),
+            ({"root": ""}, ValueError, "root: expected a path, found an empty text"),
+            ({"root": "a\0b"}, ValueError, r"root: expected a path, found one with a byte 0: 'a\\x00b'"),
             ({"target": 1}, TypeError, "target: expected a text, found `int`"),
             ({"framework": None}, TypeError, "framework: expected a text, found `NoneType`"),
             ({"mode": 3}, TypeError, "mode: expected a text, found `int`"),
@@ -306,7 +434,7 @@ class BadInputTest(CacheTest):
             (lambda: cache.get_or_begin(KEY, timeout="x"), "timeout: expected a number of seconds, found `str`"),
             (lambda: cache.get_or_begin(KEY, wait="no"), "wait: expected True or False, found `str`"),
             (lambda: cache.get_or_build(KEY, 3), "build: expected a function, found `int`"),
-            (lambda: cache.get_or_build(KEY, lambda: 3), "files: expected a mapping .*, found `int`"),
+            (lambda: cache.get_or_build(KEY, lambda: 3), "the result of build: expected a mapping .*, found `int`"),
             (lambda: cache.publish(KEY, FILES, name=b"x"), "name: expected a text, found `bytes`"),
             (lambda: ticket.publish(FILES, kernel=3), "kernel: expected a text, found `int`"),
             (lambda: ticket.publish(FILES, framework_version=3), "framework_version: expected a text, found `int`"),
@@ -327,6 +455,12 @@ class BadInputTest(CacheTest):
             with self.assertRaises(opkeep.Error) as raised:
                 call()
             self.assertTrue(raised.exception.help, raised.exception)
+            # A traceback shows notes, with Python 3.11 and later.
+            copy = pickle.loads(pickle.dumps(raised.exception))
+            for error in (raised.exception, copy):
+                self.assertEqual(error.__notes__, [f"help: {text}" for text in error.help])
+                shown = "".join(traceback.format_exception(error))
+                self.assertEqual(f"\nhelp: {error.help[0]}\n" in shown, sys.version_info >= (3, 11))
 
     def test_times(self) -> None:
         for timeout in (-1.0, float("nan")):

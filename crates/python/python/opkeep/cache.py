@@ -10,7 +10,14 @@ from weakref import WeakSet
 
 from . import _native
 from ._log import logger
-from .errors import ArgumentError, ClosedError, StoreError
+from .errors import (
+    ArgumentError,
+    ArgumentValueError,
+    ClosedError,
+    InvalidFilesError,
+    InvalidNameError,
+    StoreError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,16 +34,19 @@ _LIMITS = ("ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO", "OPKEEP
 class Cache:
     """The files of one framework for one target, in a store that any number of processes share.
 
-    `root` is the store's directory, which is created. `target` names what the files are for, `framework` who makes
-    them: entries of different targets and frameworks never meet. `mode` is `enable`, `force` (make all, replace
-    entries), `disable`, `read-only` or `require` (a miss is an error). `trusted_owners` are the IDs of other users
-    whose entries may be used. A ticket whose process gives no heartbeat for `stale_after` seconds no longer keeps others
-    waiting; a ticket that is not ended keeps them waiting for `hold_limit` seconds at most. `toolchain` are the compilers,
-    each with a name, the SHA-256 digest of its content, and a note such as its version: they are part of each key, and
-    `opkeep explain` says which of them changed. The variables that limit the size of the command's store limit this one,
-    too.
+    `root` is the store's directory, which is created; `~` is the home directory. `target` names what the files are for,
+    `framework` who makes them: entries of different targets and frameworks never meet. `mode` is `enable`, `force` (make all
+    once, replace entries), `disable`, `read-only` or `require` (a miss is an error). `trusted_owners` are the IDs of other
+    users whose entries may be used. A ticket whose process gives no heartbeat for `stale_after` seconds no longer keeps others
+    waiting; a ticket that is not ended keeps them waiting for `hold_limit` seconds at most, and if its process is stopped at that
+    moment, for `stale_after` seconds in addition. `toolchain` are the compilers, each with a name, the SHA-256 digest of its
+    content, and a note such as its version: they are part of each key, and `opkeep explain` says which of them changed. The
+    variables that limit the size of the command's store limit this one, too.
 
-    A store that cannot be used is a warning in the log `opkeep`: every caller makes its files.
+    With `force`, all files are made once: only what was made since the cache was opened is a hit.
+
+    A store that cannot be used is a warning in the log `opkeep`, and every caller makes its files. With `read-only` and
+    `require` it is a `StoreError`.
 
     Threads and forked children may use a cache, and it can be pickled: the receiver opens it again.
 
@@ -60,6 +70,8 @@ class Cache:
         toolchain: Sequence[tuple[str, bytes, str]] = (),
     ) -> None:
         root = path_of("root", root)
+        if not root:
+            raise ArgumentValueError("root: expected a path, found an empty text", help=['root="." is this directory'])
         self._arguments = (root, target, framework, mode, trusted_owners, stale_after, hold_limit, toolchain)
         limits = tuple(os.environ.get(name) or None for name in _LIMITS)
         self._native: _native.Cache | None = _native.Cache(*self._arguments, limits)
@@ -120,7 +132,11 @@ class Cache:
         """Return the files under `key`: a `Hit`, or what `build` returns, which is published first.
 
         One caller of all processes calls `build`, and the others wait. If `build` raises, the exception goes on, and one
-        of the waiters calls its own `build`. If the store cannot be written, a warning is logged.
+        of the waiters calls its own `build`.
+
+        Files that cannot be stored are returned all the same, and a warning is logged: if the store cannot be written, or if
+        they break a limit, which `Ticket.publish` lists. Then each caller makes them, one after the other. Only a result that is
+        no mapping of names and bytes raises.
 
         >>> import opkeep, tempfile
         >>> directory = tempfile.TemporaryDirectory()
@@ -141,8 +157,11 @@ class Cache:
             files = build()
             try:
                 claim.publish(files)
-            except StoreError as error:
-                logger.warning("%s", error)
+            except ArgumentError as error:
+                text = str(error).removeprefix("files: ")
+                raise type(error)(f"the result of build: {text}", help=error.help) from None
+            except (InvalidFilesError, InvalidNameError, StoreError) as error:
+                logger.warning("the files that were made are not kept: %s", error)
             return files
 
     def publish(
@@ -176,10 +195,11 @@ class Cache:
         >>> directory = tempfile.TemporaryDirectory()
         >>> with opkeep.Cache(directory.name, "cuda-sm_90") as cache:
         ...     pass
-        >>> cache.get(bytes(32))
-        Traceback (most recent call last):
-        ...
-        opkeep.errors.ClosedError: the cache was closed
+        >>> try:
+        ...     cache.get(bytes(32))
+        ... except opkeep.ClosedError as error:
+        ...     print(error)
+        the cache was closed
         """
         native, self._native = self._native, None
         if native is not None:
@@ -218,15 +238,24 @@ class Hit(Mapping[str, bytes]):
     >>> hit = cache.get(bytes(32))
     >>> list(hit), hit["add.json"], hit.kernel, hit.framework, hit.target
     (['add.ptx', 'add.json'], b'{}', 'add', 'example', 'cuda-sm_90')
+
+    As of any mapping, a name that no file has raises `KeyError`.
     """
 
     __slots__ = ("_native",)
 
     def __init__(self, native: _native.Group) -> None:
+        if not isinstance(native, _native.Group):
+            raise ArgumentError("a hit cannot be created", help=["call Cache.get or Cache.get_or_begin"])
         self._native: _native.Group | None = native
 
     def __getitem__(self, name: str) -> bytes:
-        content = self._open().get(name)
+        native = self._open()
+        try:
+            content = native.get(name)
+        except (TypeError, UnicodeEncodeError):
+            # No file has such a name.
+            content = None
         if content is None:
             raise KeyError(name)
         return content
@@ -251,7 +280,11 @@ class Hit(Mapping[str, bytes]):
         >>> cache.get(bytes(32)).digest("add.ptx") == hashlib.sha256(b".version 8.0").hexdigest()
         True
         """
-        digest = self._open().digest(name)
+        native = self._open()
+        try:
+            digest = native.digest(name)
+        except (TypeError, UnicodeEncodeError):
+            digest = None
         if digest is None:
             raise KeyError(name)
         return digest
@@ -302,10 +335,11 @@ class Hit(Mapping[str, bytes]):
         >>> with cache.get(bytes(32)) as hit:
         ...     hit["add.ptx"]
         b'.version 8.0'
-        >>> hit["add.ptx"]
-        Traceback (most recent call last):
-        ...
-        opkeep.errors.ClosedError: the hit was closed
+        >>> try:
+        ...     hit["add.ptx"]
+        ... except opkeep.ClosedError as error:
+        ...     print(error)
+        the hit was closed
         """
         self._native = None
 
@@ -332,7 +366,7 @@ class Ticket:
     A ticket ends when it is published, abandoned or no longer referenced, or when its process ends; then a waiter makes
     the files, or gets them. Until then a native thread renews it.
 
-    A thread that holds a ticket does not wait for other keys: it gets unshared tickets instead. While a process
+    A thread that holds a ticket does not wait for other keys: where it would wait, it gets an unshared ticket. While a process
     holds a ticket, its other threads wait for other keys for at most 30 seconds. So two processes that need each other's
     files do not wait for ever.
 
@@ -346,10 +380,13 @@ class Ticket:
     False
     """
 
-    __slots__ = ("_native",)
+    __slots__ = ("_native", "_process")
 
     def __init__(self, native: _native.Ticket) -> None:
+        if not isinstance(native, _native.Ticket):
+            raise ArgumentError("a ticket cannot be created", help=["call Cache.get_or_begin"])
         self._native = native
+        self._process = os.getpid()
 
     @property
     def key(self) -> str:
@@ -385,6 +422,10 @@ class Ticket:
         `framework_version` and `compile_time`, in seconds, are for reports; without a compile time, it is the time since
         the ticket began.
 
+        There are 1 to 60 files, of at least 1 byte each, and of at most 1023 MiB together. Their names have 1 to 200 letters,
+        digits, `_`, `-` and `.`; `kernel`, `framework_version`, the `name` of a request, and the names and notes of a
+        `toolchain` have at most 4096 bytes.
+
         If the files are not valid, this raises, and the ticket is still held. If the store cannot be written, this
         raises `StoreError`, and the ticket has ended.
 
@@ -412,10 +453,11 @@ class Ticket:
         >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
         >>> ticket = cache.get_or_begin(bytes(32))
         >>> ticket.abandon("the kernel needs 300 KiB of shared memory")
-        >>> ticket.publish({"add.ptx": b".version 8.0"})
-        Traceback (most recent call last):
-        ...
-        opkeep.errors.TicketEndedError: the ticket has ended: it was published or abandoned before
+        >>> try:
+        ...     ticket.publish({"add.ptx": b".version 8.0"})
+        ... except opkeep.TicketEndedError as error:
+        ...     print(error)
+        the ticket has ended: it was published or abandoned before
         """
         self._native.abandon(reason)
 
@@ -431,15 +473,20 @@ class Ticket:
 
     def __repr__(self) -> str:
         state = "held" if self.is_held else "ended"
+        if os.getpid() != self._process:
+            state = f"of process {self._process}"
         return f"<Ticket {self.key[:12]}: {state}>"
 
 
 def path_of(argument: str, path: object) -> str:
-    """Return a path as a text."""
+    """Return a path as a text, with the home directory in place of `~`."""
     try:
-        return os.fsdecode(path)  # type: ignore[arg-type]
+        text = os.fsdecode(path)  # type: ignore[arg-type]
     except TypeError:
         raise ArgumentError(f"{argument}: expected a path, found `{type(path).__name__}`") from None
+    if "\0" in text:
+        raise ArgumentValueError(f"{argument}: expected a path, found one with a byte 0: {text!a}")
+    return os.path.expanduser(text)
 
 
 _open_caches: WeakSet[Cache] = WeakSet()

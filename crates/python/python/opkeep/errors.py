@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 class Error(Exception):
     """The base of all exceptions of opkeep.
 
+    A traceback shows what to do below the text, with Python 3.11 and later.
+
     >>> import opkeep
-    >>> opkeep.Error("the disk is full", help=["free some space"]).help
-    ('free some space',)
+    >>> error = opkeep.Error("the disk is full", help=["free some space"])
+    >>> str(error), error.help, error.__notes__
+    ('the disk is full', ('free some space',), ['help: free some space'])
     """
 
     help: tuple[str, ...]
@@ -27,6 +30,8 @@ class Error(Exception):
     def __init__(self, text: str, *, help: Sequence[str] = ()) -> None:
         super().__init__(text)
         self.help = tuple(help)
+        # Python 3.10 shows no notes itself; programs that format tracebacks, such as pytest, do.
+        self.__notes__ = [f"help: {one}" for one in self.help]
 
 
 class ArgumentError(Error, TypeError):
@@ -46,11 +51,11 @@ class InvalidNameError(Error, ValueError):
 
 
 class InvalidFilesError(Error, ValueError):
-    """There are no files, too many, an empty one, or a file is missing that was named."""
+    """There are no files, more than 60, or an empty one."""
 
 
 class TooLargeError(InvalidFilesError):
-    """The files are larger than an entry may be."""
+    """The files have more than 1023 MiB."""
 
 
 class InvalidKernelError(Error, ValueError):
@@ -58,8 +63,8 @@ class InvalidKernelError(Error, ValueError):
 
 
 class StoreError(Error):
-    """The store cannot be read or written, or the mode requires a store that does not exist. Files that the caller made can
-    be used nevertheless."""
+    """The store cannot be written; or it cannot be read or does not exist, and the mode is `read-only` or `require`. Files that
+    the caller made can be used nevertheless."""
 
 
 class NotCachedError(Error, LookupError):
