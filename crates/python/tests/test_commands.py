@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pydoc
 import re
 import shutil
 import signal
@@ -26,12 +27,6 @@ RESULTS: dict[str, Any] = {
     "inspect": results.InspectResult,
     "stats": results.StatsResult,
     "verify": results.VerifyResult,
-}
-FLAGS: dict[str, Any] = {
-    "build": results.BuildFlags,
-    "explain": results.ExplainFlags,
-    "stats": results.StatsFlags,
-    "verify": results.VerifyFlags,
 }
 
 
@@ -80,12 +75,12 @@ class CommandTest(CacheTest):
             self.build("missing.onnx")
         self.assertEqual(raised.exception.exit_code, 2)
         self.assertIn("missing.onnx", json.dumps(raised.exception.result))
-        with self.assertRaisesRegex(opkeep.UsageError, "invalid value 'few' for '--jobs"):
+        with self.assertRaisesRegex(opkeep.UsageError, "invalid value 'few' for `jobs=N`"):
             self.build(jobs="few")
         for call in (opkeep.inspect, opkeep.explain, lambda: opkeep.stats(by="x")):  # type: ignore[arg-type]
             with self.assertRaises(opkeep.UsageError) as usage:
                 call()
-            self.assertNotRegex(str(usage.exception), r"Usage|--help|\n")
+            self.assertNotRegex(str(usage.exception), r"Usage|--|\n")
             self.assertRegex(str(usage.exception), "required arguments|possible values: framework, kernel")
             self.assertRegex(usage.exception.help[-1], r"help\(opkeep\.\w+\)")
         with self.assertRaisesRegex(opkeep.ArgumentError, "paths: expected a path, found `int`"):
@@ -94,6 +89,9 @@ class CommandTest(CacheTest):
         with self.assertRaises(opkeep.CommandError) as other:
             opkeep.stats(cache_dir=Path(self.root, "file"))
         self.assertIn("cache_dir=DIR or OPKEEP_CACHE_DIR chooses another store", other.exception.help)
+        with self.assertRaisesRegex(opkeep.CommandError, "which cache_dir names") as no_store:
+            opkeep.stats(cache_dir=f"{self.root}/none")
+        self.assertNotIn("--", "".join([str(no_store.exception), *no_store.exception.help]))
         with self.assertRaises(opkeep.CommandError) as raised:
             self.build(target="Ascend910B1", cann="/nonexistent")
         self.assertTrue(str(raised.exception))
@@ -107,23 +105,25 @@ class CommandTest(CacheTest):
         self.assertEqual([group["kernel"] for group in found["groups"]], ["add"])
         self.assert_typed(found, results.ExplainResult)
 
-    def test_an_unknown_keyword_lists_the_known_ones(self) -> None:
-        with self.assertRaisesRegex(
-            TypeError, "unexpected keyword argument 'tarjet'; expected: against, .*, target,"
-        ):
+    def test_an_unknown_keyword(self) -> None:
+        with self.assertRaisesRegex(TypeError, "unexpected keyword argument 'tarjet'"):
             opkeep.explain(LENET, tarjet="cpu")  # type: ignore[call-arg]
         with self.assertRaises(TypeError):
             opkeep.inspect(LENET, target="cpu")  # type: ignore[call-arg]
 
     def test_flags(self) -> None:
         def line(command: str, *paths: Any, **flags: Any) -> list[str]:
-            return commands._arguments(command, paths, flags)
+            defaults: dict[str, Any] = getattr(commands, command).__kwdefaults__ or {}
+            return commands._arguments(command, paths, {**defaults, **flags})
 
         self.assertEqual(line("inspect", "-x", b"y", Path("z")), ["inspect", "--", "-x", "y", "z"])
         self.assertEqual(
             line("build", fail_fast=True, replace=False, jobs=None, nice=-1, op_debug_level=0),
             ["build", "--fail-fast", "--nice=-1", "--op_debug_level=0", "--"],
         )
+        self.assertEqual(line("stats", cache_dir="~/x"), ["stats", f"--cache-dir={Path.home()}/x", "--"])
+        with self.assertRaisesRegex(opkeep.ArgumentError, "cache_dir: expected a path, found `int`"):
+            opkeep.stats(cache_dir=3)  # type: ignore[arg-type]
         self.assertEqual(
             line(
                 "build",
@@ -147,8 +147,13 @@ class CommandTest(CacheTest):
             flags = [flag.replace("-", "_") for flag in flags if flag not in ("format", "help", "version")]
             flags = [flag.replace("op_compiler_cache_", "cache_") for flag in flags]
             self.assertEqual(sorted(flags), sorted(known), command)
-            if command in FLAGS:
-                self.assertEqual(sorted(get_type_hints(FLAGS[command])), sorted(known), command)
+            function = getattr(opkeep, command)
+            described = re.findall(r"^ +- `(\w+)`: ", function.__doc__, re.M)
+            self.assertEqual(sorted(described), sorted(known), command)
+            # As `help(opkeep.build)` shows it.
+            shown = pydoc.plain(pydoc.render_doc(function))
+            for flag in known:
+                self.assertIn(f" {flag}: ", shown)
 
     def test_the_types_are_those_of_the_documentation(self) -> None:
         text = (ROOT / "docs/json.md").read_text()

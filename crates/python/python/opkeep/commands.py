@@ -26,45 +26,64 @@ from .cache import path_of
 from .errors import CommandError, UsageError
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Literal
 
-    from typing_extensions import Unpack
-
-    from .results import BuildResult, ExplainResult, InspectResult, StatsResult, VerifyResult
-    from .results import BuildFlags, ExplainFlags, StatsFlags, StrPath, VerifyFlags
-
-_STORE = ["cache_dir", "trusted_owner"]
-_COMPILE = [
-    *(
-        "target",
-        "jobs",
-        "fail_fast",
-        "nice",
-        "deadline",
-        "cache_mode",
-        "dim",
-        "option",
-        "cann",
-        "cann_driver",
-    ),
-    *("toolchain_input", "op_debug_level", "op_debug_config"),
-]
-
-FLAGS = {
-    "build": [*_COMPILE, *_STORE, "no_kernel_meta", "kernel_meta", "replace", "trust_imported"],
-    "explain": [*_COMPILE, *_STORE, "against", "framework", "kernel", "trust_imported"],
-    "inspect": [],
-    "stats": [*_STORE, "by", "zero"],
-    "verify": [*_STORE, "jobs", "target"],
-}
-"""The keyword arguments of each command."""
+    from .cache import Mode
+    from .results import BuildResult, ExplainResult, InspectResult, OneOrMore, StatsResult, StrPath, VerifyResult
 
 _UNDERSCORED = {"op_debug_level", "op_debug_config"}
 """The flags that have underscores themselves."""
 
+_PATHS = {"against", "cache_dir", "cann", "kernel_meta", "op_debug_config", "toolchain_input"}
+"""The arguments that are paths."""
 
-def build(*models: StrPath, **flags: Unpack[BuildFlags]) -> BuildResult:
+
+def build(
+    *models: StrPath,
+    target: str | None = None,
+    jobs: int | None = None,
+    fail_fast: bool = False,
+    nice: int | None = None,
+    deadline: float | None = None,
+    cache_mode: Mode | None = None,
+    cache_dir: StrPath | None = None,
+    trusted_owner: OneOrMore | None = None,
+    dim: Mapping[str, int] | None = None,
+    option: Mapping[str, object] | None = None,
+    cann: StrPath | None = None,
+    cann_driver: Literal["auto", "workers", "process"] | None = None,
+    toolchain_input: OneOrMore | None = None,
+    op_debug_level: int | None = None,
+    op_debug_config: StrPath | None = None,
+    trust_imported: bool = False,
+    no_kernel_meta: bool = False,
+    kernel_meta: StrPath | None = None,
+    replace: bool = False,
+) -> BuildResult:
     """Build networks (`.onnx`) or operators (`.info`): compile new and changed kernels, and reuse the others.
+
+    - `target`: the target to build for, such as `cpu` or `Ascend910B1`; without it, the one that a descriptor
+      names, or `cpu`.
+    - `jobs`: how many compilers run at once; without it, one per processor.
+    - `fail_fast`: start no further compile after a kernel failed.
+    - `nice`: the niceness of compilers, 0 to 19.
+    - `deadline`: the time limit of a compile in seconds; without it, 600.
+    - `cache_mode`: `enable`, `force` (compile all, replace entries), `disable`, `read-only`, or `require` (a miss
+      is an error).
+    - `cache_dir`: the store's directory; without it, OPKEEP_CACHE_DIR, or the user's cache directory.
+    - `trusted_owner`: the IDs of other users whose stored kernels may be used.
+    - `dim`: the sizes of dimensions that a network leaves open: `{"batch": 1}`, or by input and axis, `{"x:0": 1}`.
+    - `option`: options of the target's compiler, such as `{"deterministic": True}`; an empty text unsets one.
+    - `cann`: the directory of the CANN toolkit; without it, ASCEND_HOME_PATH or the usual directories.
+    - `cann_driver`: how CANN's compiler is run: `workers`, `process` or `auto`. The kernels are the same.
+    - `toolchain_input`: files and directories that the compiler reads for some kernels; they are part of every key.
+    - `op_debug_level`: the vendor's debug level, 0 to 4. Kernels with a level other than 0 are not stored.
+    - `op_debug_config`: a file with debug options. Kernels with debug options are not stored.
+    - `trust_imported`: also reuse imported kernels of an equal operator, target and options, but of an unknown
+      toolchain.
+    - `no_kernel_meta`: write no kernels to `rank_N/kernel_meta`.
+    - `kernel_meta`: write kernels to this directory instead of `rank_N/kernel_meta`.
+    - `replace`: replace kernels in `kernel_meta` that opkeep did not write; they go to a quarantine.
 
     >>> import opkeep, tempfile
     >>> directory = tempfile.TemporaryDirectory()
@@ -74,13 +93,57 @@ def build(*models: StrPath, **flags: Unpack[BuildFlags]) -> BuildResult:
     >>> result["exit_code"], result["failed"], result["kernels"] == result["compiled"]
     (0, 0, True)
     """
-    return cast("BuildResult", _run("build", models, flags))
+    return cast("BuildResult", _run("build", models, locals()))
 
 
-def explain(*models: StrPath, **flags: Unpack[ExplainFlags]) -> ExplainResult:
+def explain(
+    *models: StrPath,
+    target: str | None = None,
+    jobs: int | None = None,
+    fail_fast: bool = False,
+    nice: int | None = None,
+    deadline: float | None = None,
+    cache_mode: Mode | None = None,
+    cache_dir: StrPath | None = None,
+    trusted_owner: OneOrMore | None = None,
+    dim: Mapping[str, int] | None = None,
+    option: Mapping[str, object] | None = None,
+    cann: StrPath | None = None,
+    cann_driver: Literal["auto", "workers", "process"] | None = None,
+    toolchain_input: OneOrMore | None = None,
+    op_debug_level: int | None = None,
+    op_debug_config: StrPath | None = None,
+    trust_imported: bool = False,
+    against: StrPath | None = None,
+    framework: str | None = None,
+    kernel: str | None = None,
+) -> ExplainResult:
     """Report for each kernel whether it is stored, and for a miss how it differs from the nearest stored kernel.
 
     With `framework`, and no models: report the kernels that this framework stored, and how their keys differ.
+
+    - `target`: the target to build for, such as `cpu` or `Ascend910B1`; without it, the one that a descriptor
+      names, or `cpu`.
+    - `jobs`: how many compilers run at once; without it, one per processor.
+    - `fail_fast`: start no further compile after a kernel failed.
+    - `nice`: the niceness of compilers, 0 to 19.
+    - `deadline`: the time limit of a compile in seconds; without it, 600.
+    - `cache_mode`: `enable`, `force` (compile all, replace entries), `disable`, `read-only`, or `require` (a miss
+      is an error).
+    - `cache_dir`: the store's directory; without it, OPKEEP_CACHE_DIR, or the user's cache directory.
+    - `trusted_owner`: the IDs of other users whose stored kernels may be used.
+    - `dim`: the sizes of dimensions that a network leaves open: `{"batch": 1}`, or by input and axis, `{"x:0": 1}`.
+    - `option`: options of the target's compiler, such as `{"deterministic": True}`; an empty text unsets one.
+    - `cann`: the directory of the CANN toolkit; without it, ASCEND_HOME_PATH or the usual directories.
+    - `cann_driver`: how CANN's compiler is run: `workers`, `process` or `auto`. The kernels are the same.
+    - `toolchain_input`: files and directories that the compiler reads for some kernels; they are part of every key.
+    - `op_debug_level`: the vendor's debug level, 0 to 4. Kernels with a level other than 0 are not stored.
+    - `op_debug_config`: a file with debug options. Kernels with debug options are not stored.
+    - `trust_imported`: explain a build with this argument.
+    - `against`: report instead how the only input differs from this descriptor.
+    - `framework`: report instead what is stored for this framework, such as `triton`, and how the keys of each
+      kernel differ.
+    - `kernel`: report this kernel of the framework only.
 
     >>> import opkeep, tempfile
     >>> directory = tempfile.TemporaryDirectory()
@@ -88,10 +151,12 @@ def explain(*models: StrPath, **flags: Unpack[ExplainFlags]) -> ExplainResult:
     >>> {kernel["outcome"] for kernel in result["kernels"]}
     {'miss'}
     """
-    return cast("ExplainResult", _run("explain", models, flags))
+    return cast("ExplainResult", _run("explain", models, locals()))
 
 
-def inspect(*files: StrPath) -> InspectResult:
+def inspect(
+    *files: StrPath,
+) -> InspectResult:
     """Describe `.info`, `.json`, `.o`, `.so` or `.kern` files field by field, and check them.
 
     >>> import opkeep, tempfile
@@ -100,11 +165,22 @@ def inspect(*files: StrPath) -> InspectResult:
     >>> result["exit_code"], result["files"][0]["valid"]
     (1, False)
     """
-    return cast("InspectResult", _run("inspect", files, {}))
+    return cast("InspectResult", _run("inspect", files, locals()))
 
 
-def stats(**flags: Unpack[StatsFlags]) -> StatsResult:
+def stats(
+    *,
+    cache_dir: StrPath | None = None,
+    trusted_owner: OneOrMore | None = None,
+    by: Literal["framework", "kernel"] | None = None,
+    zero: bool = False,
+) -> StatsResult:
     """Report the statistics of the store: hits, misses, compiles, time saved.
+
+    - `cache_dir`: the store's directory; without it, OPKEEP_CACHE_DIR, or the user's cache directory.
+    - `trusted_owner`: the IDs of other users whose stored kernels may be used.
+    - `by`: report the entries as well, by `framework` or by `kernel`.
+    - `zero`: reset the statistics after the report.
 
     >>> import opkeep, tempfile
     >>> directory = tempfile.TemporaryDirectory()
@@ -115,11 +191,22 @@ def stats(**flags: Unpack[StatsFlags]) -> StatsResult:
     >>> [(target["target"], target["store"]["kernels"], target["statistics"]["hits"]) for target in result["targets"]]
     [('cuda-sm_90', 1, 1)]
     """
-    return cast("StatsResult", _run("stats", (), flags))
+    return cast("StatsResult", _run("stats", (), locals()))
 
 
-def verify(*paths: StrPath, **flags: Unpack[VerifyFlags]) -> VerifyResult:
+def verify(
+    *paths: StrPath,
+    cache_dir: StrPath | None = None,
+    trusted_owner: OneOrMore | None = None,
+    jobs: int | None = None,
+    target: str | None = None,
+) -> VerifyResult:
     """Check stores, caches of frameworks, or kernels in files. Changes nothing.
+
+    - `cache_dir`: the store's directory; without it, OPKEEP_CACHE_DIR, or the user's cache directory.
+    - `trusted_owner`: the IDs of other users whose stored kernels may be used.
+    - `jobs`: how many entries are read at once; without it, one per processor.
+    - `target`: the target of kernels in files; without it, the one that the object states, or any.
 
     >>> import opkeep, tempfile
     >>> directory = tempfile.TemporaryDirectory()
@@ -130,60 +217,72 @@ def verify(*paths: StrPath, **flags: Unpack[VerifyFlags]) -> VerifyResult:
     >>> result["exit_code"], result["checked"], result["valid"]
     (0, 1, 1)
     """
-    return cast("VerifyResult", _run("verify", paths, flags))
+    return cast("VerifyResult", _run("verify", paths, locals()))
 
 
-def _run(command: str, paths: Iterable[StrPath], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a command, and return its result."""
+FLAGS = {
+    function.__name__: list(function.__kwdefaults__ or ()) for function in (build, explain, inspect, stats, verify)
+}
+"""The keyword arguments of each command."""
+
+
+def _run(command: str, paths: Iterable[StrPath], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a command, and return its result. `arguments` has the values of its keyword arguments, and may have others."""
     errors: list[str] = []
     help: list[str] = []
 
     def on_message(level: str, text: str) -> None:
+        # Other messages may quote compilers, whose flags stay.
+        text = _keywords(text) if level == "help" else text.replace("--op_compiler_cache_", "cache_")
         if level == "error":
             errors.append(text)
         elif level == "help":
             help.append(text)
         log(level, text)
 
-    text, exit_code, error = _native.run(_arguments(command, paths, flags), on_message)
+    text, exit_code, error = _native.run(_arguments(command, paths, arguments), on_message)
     result: dict[str, Any] = json.loads(text) if text else {}
     if error is not None:
+        text, advice = _keywords(error.text), [_keywords(one) for one in error.help]
         if error.is_usage:
-            advice = [*error.help, f"help(opkeep.{command}) describes the arguments"]
-            raise UsageError(error.text, help=_keywords(advice), exit_code=exit_code, result=result)
-        raise CommandError(error.text, help=_keywords(error.help), exit_code=exit_code, result=result)
+            advice.append(f"help(opkeep.{command}) describes the arguments")
+            raise UsageError(text, help=advice, exit_code=exit_code, result=result)
+        raise CommandError(text, help=advice, exit_code=exit_code, result=result)
     if exit_code not in (0, 1):
         why = "; ".join(errors) or f"the command `{command}` failed"
-        raise CommandError(why, help=_keywords(help), exit_code=exit_code, result=result)
+        raise CommandError(why, help=help, exit_code=exit_code, result=result)
     result["exit_code"] = exit_code
     return result
 
 
-def _arguments(command: str, paths: Iterable[StrPath], flags: Mapping[str, Any]) -> list[str]:
+def _arguments(command: str, paths: Iterable[StrPath], arguments: Mapping[str, Any]) -> list[str]:
     """Return the command line, without the program."""
     line = [command]
-    for name, value in flags.items():
-        if name not in FLAGS[command]:
-            known = ", ".join(sorted(FLAGS[command])) or "none"
-            raise TypeError(f"{command}() got an unexpected keyword argument {name!r}; expected: {known}")
+    for name in FLAGS[command]:
         flag = "--" + (name if name in _UNDERSCORED else name.replace("_", "-"))
+        value = arguments[name]
+        if name in _PATHS:
+            several = isinstance(value, (list, tuple))
+            value = [path_of(name, one) for one in (value if several else [value]) if one is not None]
         line += [flag if text is None else f"{flag}={text}" for text in _values(value)]
     return [*line, "--", *(path_of("paths", path) for path in paths)]
 
 
-def _keywords(help: Iterable[str]) -> list[str]:
-    """Return advice of the command with keyword arguments in place of flags: `jobs=N` for `--jobs N`."""
-    return [_FLAG.sub(_keyword, text) for text in help]
+def _keywords(text: str) -> str:
+    """Return a text of the command with keyword arguments in place of flags: `jobs=N` for `--jobs N` and `'--jobs <N>'`."""
+    return _FLAG.sub(_keyword, text)
 
 
-_FLAG = re.compile(r"--([a-z][a-z_-]*)(?: ([A-Z]+=?[A-Z]*\b|\d+))?")
+_FLAG = re.compile(r"('?)--([a-z][a-z_-]*)(?:[ =](?:<([A-Z0-9]+(?:[=-][A-Z0-9]+)?)>|([A-Z]+=?[A-Z]*\b|\d+)))?\1")
 
 
 def _keyword(flag: re.Match[str]) -> str:
-    name = flag[1].replace("-", "_").replace("op_compiler_cache_", "cache_")
+    name = flag[2].replace("-", "_").replace("op_compiler_cache_", "cache_")
     if not any(name in known for known in FLAGS.values()):
         return flag[0]
-    return f"{name}={flag[2]}" if flag[2] else name
+    value = flag[3] or flag[4]
+    quote = "`" if flag[1] else ""
+    return f"{quote}{name}={value}{quote}" if value else f"{quote}{name}{quote}"
 
 
 def _values(value: Any) -> Iterable[str | None]:

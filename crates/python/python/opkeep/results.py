@@ -1,4 +1,4 @@
-"""The types of the commands' arguments and results. docs/json.md states what each field means.
+"""The types of the commands' results. docs/json.md states what each field means.
 
 >>> from opkeep.results import BuildResult
 >>> "kernels" in BuildResult.__annotations__
@@ -8,7 +8,7 @@ True
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypedDict, Union
 
 StrPath = Union[str, "os.PathLike[str]"]
@@ -16,62 +16,6 @@ StrPath = Union[str, "os.PathLike[str]"]
 
 OneOrMore = Union[str, int, "os.PathLike[str]", "Sequence[str | int | os.PathLike[str]]"]
 """A value, or several."""
-
-
-class StoreFlags(TypedDict, total=False):
-    """The store of a command."""
-
-    cache_dir: StrPath | None
-    trusted_owner: OneOrMore
-
-
-class StatsFlags(StoreFlags, total=False):
-    """The flags of `stats`."""
-
-    by: Literal["framework", "kernel"] | None
-    zero: bool
-
-
-class VerifyFlags(StoreFlags, total=False):
-    """The flags of `verify`."""
-
-    jobs: int | None
-    target: str | None
-
-
-class CompileFlags(StoreFlags, total=False):
-    """The flags of `build` and `explain`."""
-
-    target: str | None
-    jobs: int | None
-    fail_fast: bool
-    nice: int
-    deadline: float
-    cache_mode: Literal["enable", "force", "disable", "read-only", "require"]
-    dim: Mapping[str, int]
-    option: Mapping[str, object]
-    cann: StrPath | None
-    cann_driver: Literal["auto", "workers", "process"]
-    toolchain_input: OneOrMore
-    op_debug_level: int | None
-    op_debug_config: StrPath | None
-    trust_imported: bool
-
-
-class BuildFlags(CompileFlags, total=False):
-    """The flags of `build`."""
-
-    no_kernel_meta: bool
-    kernel_meta: StrPath | None
-    replace: bool
-
-
-class ExplainFlags(CompileFlags, total=False):
-    """The flags of `explain`."""
-
-    against: StrPath | None
-    framework: str | None
-    kernel: str | None
 
 
 class Result(TypedDict):
