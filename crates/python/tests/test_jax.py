@@ -14,6 +14,7 @@ import unittest
 from importlib.metadata import Distribution
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import opkeep
@@ -243,6 +244,41 @@ class ToolchainTest(unittest.TestCase):
             self.assertRaises(ZeroDivisionError),
         ):
             get_executable_and_time()
+
+    def test_arguments(self) -> None:
+        for arguments, kind, text in (
+            ({"timeout": "x"}, opkeep.ArgumentError, "timeout: expected a number of seconds, found `str`"),
+            ({"timeout": -1}, opkeep.ArgumentValueError, "timeout: expected 0 seconds or more, found -1"),
+            ({"timeout": float("nan")}, opkeep.ArgumentValueError, "timeout: expected 0 seconds or more"),
+            ({"root": 3}, opkeep.ArgumentError, "root: expected a path, found `int`"),
+            ({"root": ""}, opkeep.ArgumentValueError, "root: expected a path, found an empty text"),
+        ):
+            with self.subTest(arguments), self.assertRaisesRegex(kind, text):
+                opkeep.jax.enable(**arguments)  # type: ignore[arg-type]
+
+    @unittest.skipUnless(HAS_JAX, "JAX is not installed: `cargo xtask frameworks` installs it")
+    def test_disabling_gives_jax_its_settings_back(self) -> None:
+        jax: Any = importlib.import_module("jax")
+        names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+
+        def settings() -> list[object]:
+            return [getattr(jax.config, name) for name in names]
+
+        self.addCleanup(opkeep.jax.disable)
+        before = settings()
+        for store in ("one", "two"):
+            opkeep.jax.enable(self.root / store)
+            self.assertEqual(settings(), [f"{self.root / store}-xla", 0.0])
+        opkeep.jax.disable()
+        self.assertEqual(settings(), before)
+        opkeep.jax.disable()
+        # What the program sets stays.
+        for name, value in zip(names, before):
+            self.addCleanup(jax.config.update, name, value)
+        opkeep.jax.enable(self.root / "one", timeout=0)
+        jax.config.update(names[0], str(self.root / "own"))
+        opkeep.jax.disable()
+        self.assertEqual(settings(), [str(self.root / "own"), before[1]])
 
     @unittest.skipUnless(HAS_JAX, "JAX is not installed: `cargo xtask frameworks` installs it")
     def test_the_packages_are_those_of_the_moment_when_it_was_enabled(self) -> None:

@@ -38,7 +38,7 @@ def enable(root: str | os.PathLike[str] | None = None, *, timeout: float | None 
 
 
 def disable() -> None:
-    """Give JAX its own cache back."""
+    """Give JAX its own cache back, and the settings that `enable` changed, unless the program has changed them since."""
     from . import _hooks
 
     _hooks.disable()

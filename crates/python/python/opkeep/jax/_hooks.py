@@ -10,17 +10,18 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .._log import logger
 from .._root import default_root
-from ..errors import Error
+from ..cache import path_of
+from ..errors import ArgumentError, ArgumentValueError, Error
 from ._cache import Compile, SharedCache
 from ._toolchain import packages
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
 
 _TESTED = "0.10"
@@ -28,25 +29,30 @@ _TESTED = "0.10"
 
 _COMPILE = "compile_or_get_cached"
 _GET_CACHE = "get_file_cache"
+_CACHE_DIR = "jax_compilation_cache_dir"
 _MIN_COMPILE_TIME = "jax_persistent_cache_min_compile_time_secs"
 
 # The replaced functions: their module, their name, and the original.
 _originals: list[tuple[ModuleType, str, Any]] = []
+# The changed settings: their name, the value before, and the new one.
+_settings: list[tuple[str, Any, Any]] = []
 
 
 def enable(root: str | os.PathLike[str] | None, timeout: float | None) -> None:
     """Replace JAX's functions; those of an earlier call are restored first."""
+    root = path_of("root", root) if root is not None else default_root()
+    if not root:
+        raise ArgumentValueError("root: expected a path, found an empty text")
+    _check_timeout(timeout)
     jax, compiler, compilation_cache, interface = _modules()
-    root = os.fsdecode(root) if root is not None else default_root()
     disable()
     # Later, the files may be others than those that this process has loaded.
     packages()
     cache = _class(interface)(root, timeout, jax.__version__)
-    config = jax.config
-    if config.jax_compilation_cache_dir is None:
-        config.update("jax_compilation_cache_dir", f"{root}-xla")
-    if getattr(config, _MIN_COMPILE_TIME, None) == 1.0:
-        config.update(_MIN_COMPILE_TIME, 0.0)
+    if getattr(jax.config, _CACHE_DIR) is None:
+        _set(jax.config, _CACHE_DIR, f"{root}-xla")
+    if getattr(jax.config, _MIN_COMPILE_TIME, None) == 1.0:
+        _set(jax.config, _MIN_COMPILE_TIME, 0.0)
     _replace(compiler, _COMPILE, _shared_compile(compiler.compile_or_get_cached, compiler))
     _replace(compilation_cache, _GET_CACHE, _file_cache(compilation_cache.get_file_cache, cache))
     # JAX opens its cache once.
@@ -54,13 +60,33 @@ def enable(root: str | os.PathLike[str] | None, timeout: float | None) -> None:
 
 
 def disable() -> None:
-    """Restore JAX's functions."""
+    """Restore JAX's functions, and the settings that the program has not changed since."""
     if not _originals:
         return
     for module, name, original in _originals:
         setattr(module, name, original)
     _originals.clear()
+    config = importlib.import_module("jax").config
+    for name, before, own in _settings:
+        if getattr(config, name) == own:
+            config.update(name, before)
+    _settings.clear()
     importlib.import_module("jax._src.compilation_cache").reset_cache()
+
+
+def _set(config: Any, name: str, value: Any) -> None:
+    _settings.append((name, getattr(config, name), value))
+    config.update(name, value)
+
+
+def _check_timeout(timeout: object) -> None:
+    if timeout is None:
+        return
+    if not hasattr(timeout, "__float__") and not hasattr(timeout, "__index__"):
+        raise ArgumentError(f"timeout: expected a number of seconds, found `{type(timeout).__name__}`")
+    # Not a number is no time either.
+    if not float(timeout) >= 0:  # type: ignore[arg-type]
+        raise ArgumentValueError(f"timeout: expected 0 seconds or more, found {timeout}")
 
 
 def _modules() -> tuple[Any, Any, Any, Any]:
