@@ -2,12 +2,14 @@
 
 mod connect;
 mod limits;
+mod pool;
 mod resolve;
 mod stream;
 #[cfg(feature = "tls")]
 mod tls;
 
 pub(crate) use limits::check;
+pub(crate) use pool::{Idle, Pool};
 pub(crate) use stream::{Limited, Stream, remote_error};
 #[cfg(feature = "tls")]
 pub(crate) use tls::Tls;

@@ -6,7 +6,7 @@ use opkeep_cache::{RemoteContext, RemoteError};
 
 use super::error::{Failure, ServerError};
 use super::wire::{Buffer, LARGEST_STRING, LARGEST_WORD, Replies, Reply, write_request};
-use crate::net::{Connector, Limited, Stream};
+use crate::net::{Connector, Idle, Limited, Stream};
 use crate::url::RedisUrl;
 
 /// A connection whose user is authenticated and whose database is selected.
@@ -49,17 +49,18 @@ impl Connection {
         std::mem::take(&mut self.exchange).awaited == 0
     }
 
-    /// Whether nothing has arrived that no call waits for, not even the end of the connection.
-    pub(super) fn is_idle(&self) -> bool {
-        self.buffer.is_empty() && !self.stream.has_input()
-    }
-
     /// Exchanges requests and answers within the limits of a call.
     pub(super) fn within<'a>(&'a mut self, context: &'a RemoteContext<'a>) -> Session<'a> {
         Session {
             replies: Replies { source: self.stream.within(context), buffer: &mut self.buffer },
             exchange: &mut self.exchange,
         }
+    }
+}
+
+impl Idle for Connection {
+    fn is_idle(&self) -> bool {
+        self.buffer.is_empty() && !self.stream.has_input()
     }
 }
 

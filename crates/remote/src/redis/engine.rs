@@ -10,9 +10,8 @@ use opkeep_cache::{
 use super::commands;
 use super::connection::{Connection, Session};
 use super::error::Failure;
-use super::pool::Pool;
 use super::wire::{LARGEST_STRING, Reply, write_head, write_request, write_word};
-use crate::net::{Connector, check};
+use crate::net::{Connector, Pool, check};
 use crate::url::{RedisUrl, RemoteUrl};
 
 /// The maximum number of keys in a request. The server does nothing else while it answers one.
@@ -28,7 +27,7 @@ pub(crate) struct RedisEngine {
     url: RedisUrl,
     location: String,
     connector: Connector,
-    pool: Pool,
+    pool: Pool<Connection>,
 }
 
 impl RedisEngine {

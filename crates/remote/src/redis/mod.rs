@@ -19,7 +19,6 @@ mod commands;
 mod connection;
 mod engine;
 mod error;
-mod pool;
 mod wire;
 
 pub(crate) use engine::RedisEngine;
