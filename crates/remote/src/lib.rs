@@ -14,13 +14,17 @@
 //! error, no [`location`](RemoteEngine::location) and no `Debug` output of this crate shows it.
 
 mod error;
+mod http;
 mod net;
 mod open;
+mod options;
 mod redis;
+mod s3;
 mod url;
 
 pub use error::OpenError;
-pub use open::{OpenOptions, Variable, open};
+pub use open::open;
+pub use options::{OpenOptions, Variable};
 pub use url::{Endpoint, FileUrl, Host, ReapiUrl, RedisUrl, RemoteUrl, S3Style, S3Url, Secret, UrlError};
 
 pub use opkeep_cache::RemoteEngine;

@@ -4,15 +4,18 @@
 
 mod contract;
 mod redis;
+mod s3;
 
 use libtest_mimic::Arguments;
 
 fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(4));
-    let (trials, server) = redis::trials();
+    let (mut trials, redis) = redis::trials();
+    let (of_s3, s3) = s3::trials();
+    trials.extend(of_s3);
     let conclusion = libtest_mimic::run(&arguments, trials);
-    // `exit` would leave the server running.
-    drop(server);
+    // `exit` would leave the servers running.
+    drop((redis, s3));
     conclusion.exit();
 }

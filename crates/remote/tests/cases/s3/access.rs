@@ -1,0 +1,148 @@
+//! Keys, tokens and what they may do.
+#![expect(clippy::disallowed_methods, reason = "these tests write AWS's files")]
+
+use std::fs;
+
+use libtest_mimic::{Failed, Trial};
+use opkeep_cache::{ExclusiveCreate, RemoteError, RemoteObject};
+use opkeep_testkit::servers::{Server, ServerKind, trial};
+
+use super::fake::{Fake, Then, answer, error, header};
+use super::{KEYS, capabilities, client, client_with, name};
+use crate::contract::{answers_of_all_calls, content, get, limits};
+
+pub(super) fn trials() -> Vec<Trial> {
+    vec![
+        trial("s3/access/a wrong secret is refused and not shown", ServerKind::S3sFs, wrong_secret),
+        trial("s3/access/a bucket that does not exist", ServerKind::Moto, missing_bucket),
+        trial("s3/access/the bucket in the name of the host", ServerKind::Moto, virtual_host),
+        Trial::test("s3/access/no credentials", no_credentials),
+        Trial::test("s3/access/a session token is sent and signed", session_token),
+        Trial::test("s3/access/expired credentials are read again once", expired),
+        Trial::test("s3/access/what may not be read is absent", denied),
+        Trial::test("s3/access/the server's clock is used if it refuses ours", skewed),
+    ]
+}
+
+/// The answers of all calls must be refusals with this text, and show no secret.
+fn assert_refused(url: &str, variables: &[(&str, &str)], expected: &str) {
+    let engine = client_with(url, variables);
+    for (call, answer) in answers_of_all_calls(&*engine, &capabilities(), &[name("a")], &limits()) {
+        let Err(RemoteError::Refused { reason }) = &answer else { panic!("{call}: {answer:?}") };
+        // The answer to `HEAD` has no text.
+        assert!(reason.contains(expected), "{call}: {reason}");
+        assert!(!reason.contains("hunter2") && !reason.contains("SKSKSKSK"), "{reason}");
+    }
+    let shown = format!("{} {:?}", engine.location(), super::options(variables));
+    assert!(!shown.contains("hunter2") && !shown.contains("SKSKSKSK"), "{shown}");
+}
+
+fn wrong_secret(server: Server) -> Result<(), Failed> {
+    let keys = [KEYS[0], ("AWS_SECRET_ACCESS_KEY", "hunter2")];
+    assert_refused(&server.url(), &keys, "SignatureDoesNotMatch");
+    Ok(())
+}
+
+fn missing_bucket(server: Server) -> Result<(), Failed> {
+    let url = format!("s3://missing?endpoint=http://{}", server.address());
+    assert_refused(&url, &KEYS, "NoSuchBucket");
+    Ok(())
+}
+
+/// The same objects by both styles. The server's address stands for the name that a resolver would give.
+fn virtual_host(server: Server) -> Result<(), Failed> {
+    let engine = client(&format!("{}&style=virtual", server.url()));
+    let (names, bytes) = ([name("a/b"), name("c")], content(3000, 1));
+    engine.replace(&[RemoteObject::new(&names[0], &bytes)], &limits()).unwrap();
+    for engine in [&engine, &client(&server.url())] {
+        assert_eq!(get(&**engine, &names), Ok(vec![Some(bytes.clone()), None]));
+        let listing = engine.list("a/", "", &limits()).unwrap();
+        assert_eq!(listing.objects.iter().map(|object| object.name.as_str()).collect::<Vec<_>>(), ["a/b"]);
+    }
+    Ok(())
+}
+
+fn no_credentials() -> Result<(), Failed> {
+    // Nothing is sent without keys.
+    assert_refused("s3://bucket?endpoint=http://127.0.0.1:1", &[], "AWS_ACCESS_KEY_ID");
+    assert_refused("s3://bucket?endpoint=http://127.0.0.1:1&profile=team", &KEYS, "`team`");
+    Ok(())
+}
+
+fn session_token() -> Result<(), Failed> {
+    let fake = Fake::with(answer(200, "", "x"));
+    let variables = [KEYS[0], KEYS[1], ("AWS_SESSION_TOKEN", "session+/=")];
+    get(&*client_with(&fake.url(), &variables), &[name("a")]).unwrap();
+    let head = &fake.heads()[0];
+    assert_eq!(header(head, "x-amz-security-token"), Some("session+/="));
+    assert!(header(head, "authorization").unwrap().contains(";x-amz-security-token,"), "{head}");
+    get(&*client(&fake.url()), &[name("a")]).unwrap();
+    assert_eq!(header(&fake.heads()[1], "x-amz-security-token"), None);
+    Ok(())
+}
+
+fn expired() -> Result<(), Failed> {
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("credentials");
+    let write = |key: &str| {
+        let text =
+            format!("[default]\naws_access_key_id={key}\naws_secret_access_key=s\naws_session_token=t\n");
+        fs::write(&file, text)
+    };
+    let fake = Fake::start(|head| match header(head, "authorization").unwrap().contains("Credential=OLD/") {
+        true => (error(400, "ExpiredToken", "The provided token OLD has expired."), Then::Keep),
+        false => (answer(200, "", "x"), Then::Keep),
+    });
+    write("OLD")?;
+    let variables = [("AWS_SHARED_CREDENTIALS_FILE", file.to_str().unwrap())];
+    let engine = client_with(&fake.url(), &variables);
+    // The file still has the old key: one request, and the refusal.
+    let answer = get(&*engine, &[name("a")]);
+    let Err(RemoteError::Refused { reason }) = &answer else { panic!("{answer:?}") };
+    assert!(reason.contains("ExpiredToken") && !reason.contains("OLD"), "{reason}");
+    assert_eq!(fake.heads().len(), 1);
+    write("NEW")?;
+    assert_eq!(get(&*engine, &[name("a")]), Ok(vec![Some(b"x".to_vec())]));
+    assert_eq!(fake.heads().len(), 3);
+    assert_eq!(get(&*engine, &[name("a")]), Ok(vec![Some(b"x".to_vec())]));
+    assert_eq!(fake.heads().len(), 4);
+    // A server that refuses all keys is asked twice, and no more.
+    let fake = Fake::with(error(403, "ExpiredToken", ""));
+    let engine = client_with(&fake.url(), &variables);
+    write("A")?;
+    let first = get(&*engine, &[name("a")]);
+    write("B")?;
+    let second = get(&*engine, &[name("a")]);
+    assert!(matches!((first, second), (Err(RemoteError::Refused { .. }), Err(RemoteError::Refused { .. }))));
+    assert_eq!(fake.heads().len(), 3);
+    Ok(())
+}
+
+/// A bucket that may not be listed, and whose objects may not be written.
+fn denied() -> Result<(), Failed> {
+    let engine = client(&Fake::with(error(403, "AccessDenied", "Access Denied")).url());
+    assert_eq!(get(&*engine, &[name("a"), name("b")]), Ok(vec![None, None]));
+    assert_eq!(engine.capabilities(&limits()).unwrap().exclusive_create, ExclusiveCreate::None);
+    for (call, answer) in answers_of_all_calls(&*engine, &capabilities(), &[name("a")], &limits()) {
+        let is_reading = matches!(call, "get_many" | "renew" | "release");
+        assert!(answer.is_ok() == is_reading, "{call}: {answer:?}");
+        assert!(is_reading || matches!(answer, Err(RemoteError::Refused { .. })), "{call}: {answer:?}");
+    }
+    Ok(())
+}
+
+fn skewed() -> Result<(), Failed> {
+    let fake = Fake::start(|head| match header(head, "x-amz-date").unwrap().starts_with("20401231T") {
+        true => (answer(200, "", "x"), Then::Keep),
+        false => {
+            let body = "<Error><Code>RequestTimeTooSkewed</Code></Error>";
+            (answer(403, "Date: Mon, 31 Dec 2040 12:00:00 GMT\r\n", body), Then::Keep)
+        }
+    });
+    let engine = client(&fake.url());
+    for requests in [2, 3] {
+        assert_eq!(get(&*engine, &[name("a")]), Ok(vec![Some(b"x".to_vec())]));
+        assert_eq!(fake.heads().len(), requests);
+    }
+    Ok(())
+}
