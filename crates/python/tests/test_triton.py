@@ -247,6 +247,24 @@ class StockTest(TritonTest):
         self.assertNotEqual(overridden.asm["cubin"], right.asm["cubin"])
         self.assertEqual(self.kernels.compile().asm["cubin"], right.asm["cubin"])
 
+    def test_files_that_are_not_kept_are_where_no_other_process_writes(self) -> None:
+        program = (
+            "import os, pathlib, triton_kernels as k; k.compile();"
+            "from opkeep.triton import CacheManager; import opkeep.triton._compile as c;"
+            "c._current_target = lambda: None; m = CacheManager('KEY'); n = CacheManager('KEY');"
+            "print(m.put(b'one', 'a.ttir')); print(n.put(b'two', 'a.ttir'));"
+            "print(pathlib.Path(m._paths['a.ttir']).read_text())"
+        )
+        found = subprocess.run(
+            [sys.executable, "-c", program], cwd=Path(__file__).parent, capture_output=True, text=True
+        )
+        one, two, content = found.stdout.splitlines()
+        self.assertNotEqual(Path(one).parent, Path(two).parent, found.stderr)
+        self.assertNotEqual(Path(one).parent, self.kernels_dir / "KEY")
+        self.assertEqual(content, "one")
+        # They are gone with their process.
+        self.assertFalse(Path(one).parent.exists() or Path(two).parent.exists())
+
     def test_further_attributes_are_those_of_the_stock_manager(self) -> None:
         from opkeep.triton import CacheManager
 

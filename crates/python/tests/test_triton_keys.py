@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sys
@@ -34,7 +35,8 @@ class KeyTest(TritonTest):
         """Go on as a new process: nothing is loaded."""
         self.loaded._contents.clear()
         self.loaded._replaced.clear()
-        self.loaded.digest_of_package.cache_clear()
+        self.loaded._packages.clear()
+        self.toolchain._digests.clear()
         self.toolchain._version_of.cache_clear()
 
     def key(self, target: tuple[str, object, int] | None = None, backend: Any = None, options: Any = None) -> Any:
@@ -324,8 +326,28 @@ class LauncherTest(KeyTest):
             before = self.toolchain.host_toolchain(True)
             version.write_text("18")
             self.assertEqual(self.toolchain.host_toolchain(True), before, "the script was run again")
-            self.forget()
+            # As before a launcher is published.
+            self.toolchain.forget_versions()
             self.assertNotEqual(self.toolchain.host_toolchain(True), before)
+
+    def test_a_compiler_behind_a_script_that_changes_meanwhile(self) -> None:
+        from opkeep.triton import CacheManager
+
+        version, script = self.root / "version", self.root / "cc"
+        script.write_text(f"#!/bin/sh\nexec cat {version}\n")
+        script.chmod(0o755)
+        with mock.patch.dict(os.environ, {"CC": str(script)}):
+            version.write_text("15")
+            manager = CacheManager("KEY")
+            self.assertIsNone(manager.get_file("a.so"))
+            version.write_text("18")
+            manager.put(b"of 15 or 18", "a.so")
+            version.write_text("15")
+            self.forget()
+            manager = CacheManager("KEY")
+            self.assertIsNone(manager.get_file("a.so"))
+            manager.put(b"of 15", "a.so")
+            self.assertIsNotNone(CacheManager("KEY").get_file("a.so"))
 
     def test_only_a_compiler_that_runs_another_is_run(self) -> None:
         for real, runs in (("gcc-12", 0), ("clang-14", 0), ("ccache", 1)):
@@ -373,6 +395,38 @@ class LauncherTest(KeyTest):
 class KeptTest(KeyTest):
     """Kernels that are not kept."""
 
+    def test_knobs_that_no_key_can_state(self) -> None:
+        try:
+            from triton import knobs
+        except ImportError:
+            self.skipTest("this Triton has no knobs")
+        listener, other = mock.Mock(), mock.Mock()
+        with mock.patch.dict(vars(knobs.compilation), {"listener": listener}):
+            self.kernels.compile()
+        with mock.patch.dict(vars(knobs.compilation), {"of_a_later_release": other}):
+            with self.assertLogs("opkeep", "WARNING") as logs:
+                self.kernels.compile()
+                self.kernels.compile()
+        self.assertIn("knobs.compilation.of_a_later_release", logs.output[0])
+        self.assert_compiled(3)
+        self.kernels.compile()
+        self.assert_compiled(0)
+
+    def test_a_hook_that_changes_the_steps_of_a_compile(self) -> None:
+        settings = importlib.import_module("opkeep.triton._settings")
+        try:
+            from triton import knobs
+        except ImportError:
+            self.skipTest("this Triton has no knobs")
+        with mock.patch.dict(vars(knobs.runtime), {"add_stages_inspection_hook": mock.Mock()}):
+            with mock.patch.object(settings, "_is_in_key", return_value=True):
+                settings.settings_of_kernels()
+            with mock.patch.object(settings, "_is_in_key", return_value=False):
+                with self.assertRaises(settings.SettingError):
+                    settings.settings_of_kernels()
+        release = tuple(int(part) for part in sys.modules["triton"].__version__.split(".")[:2])
+        self.assertEqual(settings._is_in_key("add_stages_inspection_hook"), release >= (3, 7))
+
     def test_an_override_of_one_kernel(self) -> None:
         import triton
         from triton.backends.nvidia.compiler import CUDAOptions
@@ -416,6 +470,7 @@ class KeptTest(KeyTest):
                 self.subTest(suffix),
                 mock.patch.object(_manager, "compile_in", return_value=compile),
                 mock.patch.object(_manager, "toolchain_of", return_value=self.key()),
+                mock.patch.object(_manager, "toolchain_after", return_value=self.key()),
                 self.assertLogs("opkeep", "WARNING") as logs,
             ):
                 from opkeep.triton import _log

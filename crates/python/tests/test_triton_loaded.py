@@ -7,8 +7,10 @@ import mmap
 import os
 import py_compile
 import shutil
+import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 from collections.abc import Callable
@@ -49,7 +51,7 @@ class LoadedTest(KeyTest):
             with self.subTest(later):
                 (package / "link.py").unlink(missing_ok=True)
                 self.forget()
-                now = max(path.stat().st_ctime_ns for path in self.root.rglob("*.[ps]*"))
+                now = max(path.lstat().st_ctime_ns for path in [self.root, *self.root.rglob("*")])
                 with mock.patch.object(self.loaded, "_load_time", return_value=now):
                     self.loaded.check_package(str(package))
                     self.forget()
@@ -82,7 +84,7 @@ class LoadedTest(KeyTest):
 
     def check_after(self, package: Path, change: Callable[[], object]) -> None:
         """Check a package that was changed after it was loaded."""
-        begin = max(path.stat().st_ctime_ns for path in package.rglob("*"))
+        begin = max(path.lstat().st_ctime_ns for path in [self.root, *self.root.rglob("*")])
         probe = self.root / "probe"
         probe.touch()
         while probe.stat().st_ctime_ns <= begin:
@@ -142,6 +144,139 @@ class LoadedTest(KeyTest):
                 with self.assertRaises(self.loaded.ReplacedError) as caught:
                     self.check_after(package, change_code)
                 self.assertIn("/loaded.", str(caught.exception))
+
+    def test_a_package_at_a_path_that_leads_to_another(self) -> None:
+        """No file of either changes."""
+
+        def switch_link(one: Path, two: Path) -> None:
+            link = self.root / "new"
+            link.symlink_to(two)
+            link.rename(self.root / "link")
+
+        def switch_directories(one: Path, two: Path) -> None:
+            one.rename(self.root / "old")
+            two.rename(one)
+
+        def switch_inner_link(one: Path, two: Path) -> None:
+            (one / "inner").unlink()
+            (one / "inner").symlink_to(self.root / "inner two")
+
+        for switch in (switch_link, switch_directories, switch_inner_link):
+            with self.subTest(switch.__name__):
+                shutil.rmtree(self.root)
+                self.root.mkdir()
+                one, two = self.loaded_package(), self.loaded_package()
+                for name in ("inner one", "inner two"):
+                    (self.root / name).mkdir()
+                    (self.root / name / "more.py").touch()
+                (one / "inner").symlink_to(self.root / "inner one")
+                (self.root / "link").symlink_to(one)
+                package = self.root / "link" if switch is switch_link else one
+                self.check_after(package, lambda: None)
+                with self.assertRaises(self.loaded.ReplacedError):
+                    self.check_after(package, lambda: switch(one, two))
+
+    def test_a_library_that_is_another_whatever_the_times(self) -> None:
+        package, other = self.loaded_package(), self.root / "other"
+        shutil.copytree(package, other)
+        library = types.ModuleType("loaded")
+        library.__file__ = str(package / "loaded.so")
+        later = mock.patch.object(self.loaded, "_load_time", return_value=2**62)
+        with later, mock.patch.dict(sys.modules, {"library_of_a_test": library}):
+            self.loaded.check_package(str(package))
+            self.forget()
+            package.rename(self.root / "old")
+            other.rename(package)
+            with self.assertRaises(self.loaded.ReplacedError) as caught:
+                self.loaded.check_package(str(package))
+        self.assertIn("loaded.so", str(caught.exception))
+
+    def test_code_that_changes_after_the_first_look(self) -> None:
+        def add(package: Path) -> None:
+            (package / "new.py").touch()
+
+        def rename(package: Path) -> None:
+            (package / "other.py").rename(package / "another.py")
+
+        def write(package: Path) -> None:
+            (package / "other.py").write_text("def add(): return 'two'\n")
+
+        for change in (add, rename, write):
+            with self.subTest(change.__name__):
+                package = self.loaded_package()
+                begin = max(path.stat().st_ctime_ns for path in [package, *package.rglob("*")])
+                with mock.patch.object(self.loaded, "_load_time", return_value=begin):
+                    self.loaded.check_package_again(str(package))
+                os.link(package / "loaded.so", package / "link")
+                os.link(package / "loaded.py", package / "link to a module")
+                for _ in range(2):
+                    self.loaded.check_package_again(str(package))
+                change(package)
+                for check in (self.loaded.check_package_again, self.loaded.check_package):
+                    with self.assertRaises(self.loaded.ReplacedError):
+                        check(str(package))
+
+    def test_nothing_is_kept_of_a_compile_in_which_code_changed(self) -> None:
+        import triton
+
+        directory, package = str(Path(triton.__file__).parent), self.loaded_package()
+
+        def replace() -> None:
+            known = self.loaded._packages[directory]
+            code = self.loaded._native.PackageCode(str(package))
+            self.loaded._packages[directory] = known._replace(code=code)
+
+        self.kernels.compiles.during = replace
+        with self.assertLogs("opkeep", "WARNING") as logs:
+            self.kernels.compile()
+        self.assertIn("has changed", logs.output[0])
+        self.kernels.compiles.during = lambda: None
+        self.forget()
+        self.kernels.compile()
+        self.assert_compiled(2)
+        self.kernels.compile()
+        self.assert_compiled(0)
+
+    def test_the_content_of_each_module_is_in_the_key(self) -> None:
+        package = self.loaded_package()
+        with (
+            mock.patch.object(self.toolchain._stock, "directory", return_value=str(package)),
+            mock.patch.object(self.loaded, "_load_time", return_value=2**62),
+        ):
+            before = self.key()
+            self.forget()
+            self.assertEqual(self.key(), before)
+            (package / "other.py").write_text("changed")
+            self.forget()
+            self.assertNotEqual(self.key(), before)
+
+    def test_the_time_of_a_child_with_a_later_one(self) -> None:
+        begin = self.loaded._load_time()
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                # As after loading `logging` again.
+                module = self.loaded.logging
+                module._startTime = time.time_ns() if isinstance(module._startTime, int) else time.time()
+                os.write(writer, str(self.loaded._load_time()).encode())
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(writer)
+        found = int(os.read(reader, 100))
+        os.close(reader)
+        # A process's start has a second of tolerance.
+        self.assertLessEqual(found, begin)
+        self.assertGreater(found, begin - 3600 * 10**9)
+
+    def test_the_time_after_logging_was_loaded_again(self) -> None:
+        program = (
+            "import importlib, logging, time, triton; now = time.time_ns(); importlib.reload(logging);"
+            "from opkeep.triton import _loaded; print(_loaded._load_time() < now)"
+        )
+        found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        self.assertEqual(found.stdout.strip(), "True", found.stderr)
 
     def test_a_module_of_a_backend_counts_as_loaded(self) -> None:
         package = self.loaded_package()

@@ -1,97 +1,191 @@
 //! The code of a package, which this process may have loaded.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use opkeep_fs::{Dir, FileKind, FileState, Fs};
+use opkeep_fs::{Dir, FileId, FileKind, FileStat, FileState, Fs};
 use pyo3::prelude::*;
 
 use super::toolchain::os_error;
 use crate::call::without_gil;
 
-/// Returns the paths of the modules and libraries below a directory. With a time, in nanoseconds since 1970, only of those whose
-/// state, or that of the link to them, has changed after it. Links are followed: an editable installation has them.
-#[pyfunction]
-#[pyo3(signature = (directory, changed_after=None))]
-pub(crate) fn code_below(
-    py: Python<'_>,
-    directory: PathBuf,
-    changed_after: Option<i64>,
-) -> PyResult<Vec<OsString>> {
-    let paths = without_gil(py, || Ok(find_code(&directory, changed_after)))?;
-    paths.map_err(|(path, error)| os_error(&path, error))
+/// The modules and libraries of a package, and all that leads to them, as they were at one time. Links are followed: an editable
+/// installation has them.
+#[pyclass(frozen, module = "opkeep._native")]
+pub(crate) struct PackageCode(BTreeMap<PathBuf, State>);
+
+/// The state of a path.
+#[derive(PartialEq, Eq)]
+enum State {
+    /// A module or library, with the state of the link to it, if there is one.
+    File(FileState, Option<FileState>),
+    /// A link to a directory. Those above the package count.
+    Link(FileState),
+    /// A directory. Its times change with its entries, which are paths of their own.
+    Dir { id: FileId, mtime: i64, ctime: i64 },
+}
+
+#[pymethods]
+impl PackageCode {
+    /// Looks at the package in a directory.
+    #[new]
+    fn new(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
+        let looked = without_gil(py, || Ok(Look::at(&directory)))?;
+        looked.map(Self).map_err(|(path, error)| os_error(&path, error))
+    }
+
+    /// Returns the paths of the files, sorted.
+    fn files(&self) -> Vec<&OsStr> {
+        let files = self.0.iter().filter(|(_, state)| matches!(state, State::File(..)));
+        files.map(|(path, _)| path.as_os_str()).collect()
+    }
+
+    /// Returns a link or a directory that got its name after a time, in nanoseconds since 1970.
+    fn named_after(&self, time: i64) -> Option<&OsStr> {
+        let is_later = |state: &State| match state {
+            State::File(_, link) => link.is_some_and(|link| link.ctime > time),
+            State::Link(link) => link.ctime > time,
+            // A new entry sets both times. A new name of the directory itself sets one.
+            State::Dir { mtime, ctime, .. } => *ctime > time && mtime != ctime,
+        };
+        self.0.iter().find(|(_, state)| is_later(state)).map(|(path, _)| path.as_os_str())
+    }
+
+    /// Returns the paths of the files whose state has changed after a time, in nanoseconds since 1970.
+    fn changed_after(&self, time: i64) -> Vec<&OsStr> {
+        let is_later = |state: &State| matches!(state, State::File(file, _) if file.ctime > time);
+        let later = self.0.iter().filter(|(_, state)| is_later(state));
+        later.map(|(path, _)| path.as_os_str()).collect()
+    }
+
+    /// Returns the files with other states later, and a path that leads elsewhere then or exists only once.
+    fn compared_with(&self, later: &Self) -> (Vec<&OsStr>, Option<OsString>) {
+        let (mut changed, mut other) = (Vec::new(), None);
+        let added = later.0.keys().find(|path| !self.0.contains_key(*path));
+        for (path, state) in &self.0 {
+            match (state, later.0.get(path)) {
+                (State::Dir { id, .. }, Some(State::Dir { id: new, .. })) if id == new => {}
+                (state, Some(new)) if state == new => {}
+                (State::File(_, link), Some(State::File(_, new))) if link == new => {
+                    changed.push(path.as_os_str());
+                }
+                _ => other = Some(path.clone().into_os_string()),
+            }
+        }
+        (changed, other.or_else(|| added.map(|path| path.clone().into_os_string())))
+    }
 }
 
 /// A path, and why it cannot be read.
 type PathError = (PathBuf, io::Error);
 
-fn find_code(directory: &Path, changed_after: Option<i64>) -> Result<Vec<OsString>, PathError> {
-    let (fs, mut found) = (Fs::new(), Vec::new());
-    let (mut seen, mut directories) = (HashSet::new(), vec![directory.to_owned()]);
-    while let Some(path) = directories.pop() {
-        let failed = |error| (path.clone(), error);
-        let dir = fs.open_dir(&path).map_err(failed)?;
-        if !seen.insert(dir.stat().map_err(failed)?.state.id) {
-            continue;
+/// A look at a package.
+#[derive(Default)]
+struct Look {
+    fs: Fs,
+    found: BTreeMap<PathBuf, State>,
+}
+
+impl Look {
+    fn at(package: &Path) -> Result<BTreeMap<PathBuf, State>, PathError> {
+        let mut look = Self::default();
+        let real = look.fs.real_path(package).map_err(|error| (package.to_owned(), error))?;
+        for path in package.ancestors().chain(real.ancestors()) {
+            look.add_above(path);
         }
-        for (name, kind) in dir.list().map_err(failed)?.iter() {
-            if kind == FileKind::Dir {
-                // Python keeps only compiled modules there.
-                if name != "__pycache__" {
-                    directories.push(path.join(name));
-                }
-            } else if kind == FileKind::Link || is_code(name) {
-                match look(&fs, &dir, name, kind) {
-                    Ok(Found::Dir) => directories.push(path.join(name)),
-                    Ok(Found::File { changed })
-                        if is_code(name) && changed_after.is_none_or(|time| changed > time) =>
-                    {
-                        found.push(path.join(name).into());
-                    }
-                    Ok(_) => {}
-                    Err(error) => return Err((path.join(name), error)),
+        look.add_below(package)?;
+        Ok(look.found)
+    }
+
+    /// Adds a directory or a link that leads to the package.
+    fn add_above(&mut self, path: &Path) {
+        if self.found.contains_key(path) {
+            return;
+        }
+        // One that cannot be looked at is none that this user's processes replace.
+        if let Ok(stat) = self.fs.look(path) {
+            self.add_dir(path.to_owned(), &stat);
+        }
+    }
+
+    fn add_dir(&mut self, path: PathBuf, stat: &FileStat) {
+        let state = match stat.kind {
+            FileKind::Link => State::Link(stat.state),
+            _ => State::Dir { id: stat.state.id, mtime: stat.state.mtime, ctime: stat.state.ctime },
+        };
+        self.found.insert(path, state);
+    }
+
+    /// Adds all below the package.
+    fn add_below(&mut self, package: &Path) -> Result<(), PathError> {
+        let (mut seen, mut directories) = (HashSet::new(), vec![package.to_owned()]);
+        while let Some(path) = directories.pop() {
+            let failed = |error| (path.clone(), error);
+            let dir = self.fs.open_dir(&path).map_err(failed)?;
+            let stat = dir.stat().map_err(failed)?;
+            if !seen.insert(stat.state.id) {
+                continue;
+            }
+            // If a link leads to it, that is what counts.
+            if !self.found.contains_key(&path) {
+                self.add_dir(path.clone(), &stat);
+            }
+            let names = dir.list().map_err(failed)?;
+            let mut names: Vec<_> =
+                names.iter().filter(|(name, kind)| may_lead_to_code(name, *kind)).collect();
+            // Of two links to one directory, the same one is followed each time.
+            names.sort_unstable_by(|one, other| other.0.cmp(one.0));
+            for (name, kind) in names {
+                match kind {
+                    FileKind::Dir => directories.push(path.join(name)),
+                    _ => self
+                        .add_entry(&dir, name, &mut directories)
+                        .map_err(|error| (path.join(name), error))?,
                 }
             }
         }
+        Ok(())
     }
-    found.sort_unstable();
-    Ok(found)
-}
 
-enum Found {
-    Dir,
-    /// A file, with the time at which its state, or that of the link to it, last changed.
-    File {
-        changed: i64,
-    },
-    Other,
-}
-
-/// Returns what a name leads to.
-fn look(fs: &Fs, dir: &Dir, name: &OsStr, kind: FileKind) -> io::Result<Found> {
-    let own = match dir.look(name) {
-        Ok(stat) => stat,
-        // It was removed meanwhile.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Other),
-        Err(error) => return Err(error),
-    };
-    if kind != FileKind::Link {
-        return Ok(match own.is_file() {
-            true => Found::File { changed: own.state.ctime },
-            false => Found::Other,
-        });
-    }
-    match fs.metadata(&dir.path().join(name)) {
-        Ok(target) if target.is_dir() => Ok(Found::Dir),
-        Ok(target) if target.is_file() => {
-            Ok(Found::File { changed: own.state.ctime.max(FileState::of(&target).ctime) })
+    /// Adds what a name leads to, or to the directories to look at. One that is removed meanwhile is left out.
+    fn add_entry(&mut self, dir: &Dir, name: &OsStr, directories: &mut Vec<PathBuf>) -> io::Result<()> {
+        let Some(own) = existing(dir.look(name))? else { return Ok(()) };
+        let path = dir.path().join(name);
+        if own.kind != FileKind::Link {
+            if own.is_file() {
+                self.found.insert(path, State::File(own.state, None));
+            }
+            return Ok(());
         }
-        Ok(_) => Ok(Found::Other),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Other),
-        Err(error) => Err(error),
+        let Some(target) = existing(self.fs.metadata(&path))? else { return Ok(()) };
+        if target.is_dir() {
+            self.found.insert(path.clone(), State::Link(own.state));
+            directories.push(path);
+        } else if target.is_file() && is_code(name) {
+            self.found.insert(path, State::File(FileState::of(&target), Some(own.state)));
+        }
+        Ok(())
+    }
+}
+
+/// Turns the error of a missing file into `None`.
+fn existing<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Whether a name is that of code, or of what may lead to it.
+fn may_lead_to_code(name: &OsStr, kind: FileKind) -> bool {
+    match kind {
+        // Python keeps only compiled modules there.
+        FileKind::Dir => name != "__pycache__",
+        FileKind::Link => true,
+        FileKind::File | FileKind::Other => is_code(name),
     }
 }
 

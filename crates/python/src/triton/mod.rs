@@ -12,10 +12,10 @@ use pyo3::prelude::*;
 
 /// Adds the names of this part to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<code::PackageCode>()?;
     module.add_class::<directory::Directory>()?;
     module.add_class::<files::TritonFiles>()?;
     module.add_class::<ticket::TritonTicket>()?;
     module.add_class::<toolchain::Toolchain>()?;
-    module.add_class::<toolchain::Toolchains>()?;
-    module.add_function(wrap_pyfunction!(code::code_below, module)?)
+    module.add_class::<toolchain::Toolchains>()
 }

@@ -16,6 +16,15 @@ use crate::call::without_gil;
 #[pyclass(frozen, eq, module = "opkeep._native")]
 pub(crate) struct Toolchain(pub(crate) Fingerprint);
 
+#[pymethods]
+impl Toolchain {
+    /// Its digest, as 64 hexadecimal digits.
+    #[getter]
+    fn digest(&self) -> String {
+        self.0.digest().to_string()
+    }
+}
+
 impl PartialEq for Toolchain {
     /// Whether both are one content, whatever the notes.
     fn eq(&self, other: &Self) -> bool {

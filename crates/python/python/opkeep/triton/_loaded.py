@@ -5,18 +5,29 @@ Triton's key, and opkeep's, have the content of the files. So nothing is kept, o
 
 from __future__ import annotations
 
-import functools
 import logging
 import marshal
+import mmap
 import os
 import sys
-from hashlib import sha256
+from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib.util import cache_from_source
+from typing import NamedTuple
 
 from .. import _native
 
 _contents: dict[str, object] = {}
-_replaced: dict[str, str | None] = {}
+_packages: dict[str, _Package] = {}
+_replaced: dict[str, str] = {}
+
+
+class _Package(NamedTuple):
+    """A package as it was when this process first looked at it."""
+
+    code: _native.PackageCode
+    begin: int
+    """A time before which nothing of it was loaded."""
 
 
 class ReplacedError(Exception):
@@ -40,34 +51,75 @@ def state_of(path: str) -> tuple[int, ...]:
 
 def check_package(directory: str) -> None:
     """Fail if a module or library below a directory has changed after this process loaded it. It looks once."""
-    if directory not in _replaced:
-        begin = _load_time()
-        changed = _native.code_below(directory, begin)
-        _replaced[directory] = next((path for path in changed if _is_replaced(path, begin)), None)
-    path = _replaced[directory]
+    if directory in _replaced:
+        raise ReplacedError(_replaced[directory])
+    if directory in _packages:
+        return
+    package = _Package(_native.PackageCode(directory), _load_time())
+    path = package.code.named_after(package.begin)
+    changed = package.code.changed_after(package.begin)
+    path = path or next((path for path in changed if _is_replaced(path, package.begin)), None)
+    _fail_if_replaced(directory, path or _another_library(directory))
+    _packages[directory] = package
+
+
+def check_package_again(directory: str) -> None:
+    """Fail if it has changed since the first look: what was loaded meanwhile may be of another release."""
+    check_package(directory)
+    package, code = _packages[directory], _native.PackageCode(directory)
+    changed, path = package.code.compared_with(code)
+    path = path or next((path for path in changed if _is_replaced(path, package.begin)), None)
+    _fail_if_replaced(directory, path)
+    _packages[directory] = _Package(code, package.begin)
+
+
+def files_of_package(directory: str) -> list[str]:
+    """Return the modules and libraries below a directory, as they were at the last look."""
+    check_package(directory)
+    return _packages[directory].code.files()
+
+
+def _fail_if_replaced(directory: str, path: str | None) -> None:
     if path is not None:
+        _replaced[directory] = path
         raise ReplacedError(path)
 
 
-@functools.lru_cache(maxsize=None)
-def digest_of_package(directory: str) -> str:
-    """Return a digest of the modules and libraries below a directory. It is computed once."""
-    digest = sha256()
-    for path in _native.code_below(directory):
-        with open(path, "rb") as file:
-            content = sha256(file.read()).hexdigest()
-        digest.update(f"{os.path.relpath(path, directory)}\0{content}\0".encode())
-    return digest.hexdigest()
+def _another_library(directory: str) -> str | None:
+    """Return a library of Python's, such as `libtriton.so`, that was loaded from another file than the one at its path.
+
+    A directory that gets the name of another one, with all that is in it, changes no time of the files. The libraries are mapped
+    here for a moment, since some file systems state other numbers for what is mapped than for what is open.
+    """
+    loaded = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    inside = (path for path in loaded if isinstance(path, str) and path.startswith(directory + os.sep))
+    libraries = {os.path.basename(os.path.realpath(path)): path for path in inside if not path.endswith(".py")}
+    with ExitStack() as mapped:
+        for path in libraries.values():
+            with open(path, "rb") as file:
+                mapped.enter_context(mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ))
+        files: dict[str, list[str]] = {}
+        for name, numbers in _mapped_files():
+            if name in libraries and files.setdefault(name, numbers) != numbers:
+                return libraries[name]
+    return None
+
+
+def _mapped_files() -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of each file that is mapped, and the numbers of its device and itself."""
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            fields = line.rstrip("\n").split(maxsplit=5)
+            if len(fields) == 6:
+                yield os.path.basename(fields[5].removesuffix(" (deleted)")), fields[3:5]
 
 
 def _is_replaced(path: str, begin: int) -> bool:
-    """Whether a file, or the link to it, was replaced after a time at which this process had not loaded it.
+    """Whether a file was replaced after a time at which this process had not loaded it.
 
     Installers give a file more names, or fewer, when they create or delete another environment. That changes the time of its
     state, as does a replacement by an older file: so the file is compared with what is loaded then.
     """
-    if os.path.islink(path) and os.lstat(path).st_ctime_ns > begin:
-        return True
     stat = os.stat(path)
     if stat.st_ctime_ns <= begin:
         return False
@@ -86,12 +138,10 @@ def _is_loaded_library(path: str, stat: os.stat_result) -> bool:
     loaded = set()
     # A directory that is replaced is renamed before it is deleted, so the whole path does not count.
     name = os.path.basename(path)
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
-        for line in file:
-            fields = line.rstrip("\n").split(maxsplit=5)
-            if len(fields) == 6 and name in os.path.basename(fields[5]):
-                major, minor = (int(number, 16) for number in fields[3].split(":"))
-                loaded.add((os.makedev(major, minor), int(fields[4])))
+    for mapped, (device, number) in _mapped_files():
+        if name in mapped:
+            major, minor = (int(part, 16) for part in device.split(":"))
+            loaded.add((os.makedev(major, minor), int(number)))
     # With one name, its content may have been written in place, and its time been set.
     return not loaded or stat.st_nlink > 1 and (stat.st_dev, stat.st_ino) in loaded
 
@@ -116,23 +166,51 @@ def _load_time() -> int:
     It is when Python loaded `logging`, which Triton loads before its compiler. Unlike the begin of the process, it is inherited
     by a forked child, and later than an installation by a script that becomes the interpreter.
     """
+    begin = _logging_time()
+    if begin is None or begin > _process_start(os.getpid()) and _is_forked(os.getpid()):
+        # A child that loads `logging` anew may have Triton from its parent.
+        return _program_start()
+    return begin
+
+
+def _logging_time() -> int | None:
+    """Return when Python loaded `logging`, if that was before Triton. A module that is loaded again is the last one."""
     names = list(sys.modules)
     begin = getattr(logging, "_startTime", None)
     if begin is None or "triton.compiler" in names and names.index("triton.compiler") < names.index("logging"):
-        return _process_start()
+        return None
     # In seconds before Python 3.13.
     return begin if isinstance(begin, int) else int(begin * 1_000_000_000)
 
 
-@functools.lru_cache(maxsize=1)
-def _start_of(process: int) -> int:
+def _program_start() -> int:
+    """Return when this process began, or the parent that it was forked from, and so on. 0: the parent has ended."""
+    process = os.getpid()
+    while _is_forked(process):
+        try:
+            parent = int(_fields_of(process)[1])
+            if os.readlink(f"/proc/{parent}/exe") != os.readlink("/proc/self/exe"):
+                return 0
+        except OSError:
+            return 0
+        process = parent
+    return _process_start(process)
+
+
+def _is_forked(process: int) -> bool:
+    """Whether a process is a forked child that runs no program of its own."""
+    return bool(int(_fields_of(process)[6]) & 0x40)
+
+
+def _process_start(process: int) -> int:
     """Return when a process began, in nanoseconds since 1970, less a second: the kernel counts in hundredths."""
-    with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
-        ticks = int(file.read().rpartition(")")[2].split()[19])
+    ticks = int(_fields_of(process)[19])
     with open("/proc/stat", encoding="ascii") as file:
         boot = next(int(line.split()[1]) for line in file if line.startswith("btime"))
     return (boot - 1) * 1_000_000_000 + ticks * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
 
 
-def _process_start() -> int:
-    return _start_of(os.getpid())
+def _fields_of(process: int) -> list[str]:
+    """Return the fields of a process's state, from the third on."""
+    with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+        return file.read().rpartition(")")[2].split()

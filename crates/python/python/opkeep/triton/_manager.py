@@ -14,10 +14,12 @@ from ..errors import Error, ForkedTicketError, TicketEndedError
 from . import _stock, _store, _tickets
 from ._compile import Compile, compile_in, frame_of_compile
 from ._log import logger, warn_once
-from ._toolchain import host_toolchain, toolchain_of
+from ._toolchain import forget_versions, host_toolchain, toolchain_after, toolchain_of
 
 if TYPE_CHECKING:
     from types import FrameType
+
+    from ._unkept import UnkeptFiles
 
 
 class NewFiles(NamedTuple):
@@ -77,6 +79,7 @@ class CacheManager:
         self._ticket: _native.TritonTicket | None = None
         self._waits = False
         self._own: Any = None
+        self._unkept_files: UnkeptFiles | None = None
 
     def __getattr__(self, name: str) -> Any:
         # What Triton's own manager has besides, in one release or another.
@@ -142,9 +145,8 @@ class CacheManager:
         place = single or self._place
         try:
             if place is None:
-                # The files of this compile are not kept.
-                _native.Directory(self._base, self.key).write(filename, content)
-                path = os.path.join(self.cache_dir, filename)
+                # The files of this compile are not kept. No other process writes where Triton reads them.
+                path = self._unkept().write(filename, content)
             else:
                 (place.directory.write if single is None else place.directory.place)(filename, content)
                 path = place.prefix + filename
@@ -157,6 +159,7 @@ class CacheManager:
         if single is not None:
             files = NewFiles([(filename, content)], "", _stock.version(), None, None, True)
             try:
+                forget_versions()
                 if self._is_same(single.toolchain, host_toolchain(filename.endswith(".so")), filename):
                     self._publish(filename, single, files)
             except Exception as error:
@@ -179,7 +182,7 @@ class CacheManager:
         """Publish the files of a group, and make them lie where bundlers look. Return whether that was done."""
         if place.compile.is_overridden:
             return False
-        if not self._is_same(place.toolchain, toolchain_of(place.compile), filename):
+        if not self._is_same(place.toolchain, toolchain_after(place.compile), filename):
             return False
         if not self._files.keys() >= group.keys():
             # An earlier kernel's files are among them: no group of one compile.
@@ -267,7 +270,7 @@ class CacheManager:
         if _BUNDLER not in sys.modules:
             return None
         restored = place.store.restored(self.key, filename, place.toolchain, place.directory)
-        if restored is None:
+        if restored is None or not self._is_listed(filename, restored):
             return None
         version = f"{_stock.version()} (restored by Inductor)"
         files = self._described(filename, restored, place.compile, version)
@@ -280,14 +283,30 @@ class CacheManager:
         place.store.place(self.key, filename, place.toolchain, place.directory, files)
         return [name for name, _ in restored]
 
+    def _is_listed(self, filename: str, files: list[tuple[str, bytes]]) -> bool:
+        """Whether Triton's list beside a group has exactly these files."""
+        try:
+            with open(os.path.join(self.cache_dir, f"__grp__{filename}"), "rb") as file:
+                listed = json.load(file)["child_paths"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        return isinstance(listed, dict) and listed.keys() == {name for name, _ in files}
+
     def _failed(self, error: Exception) -> None:
         """Go on without the store."""
         self.release()
         waits, self._waits = self._waits, False
-        if waits and not isinstance(error, Error):
+        if waits and not isinstance(error, (Error, UnicodeError)):
             # A signal handler raised it: it is the program's.
             raise error
         warn_once(type(error).__name__, f"Triton goes on without the cache: {type(error).__name__}: {error}", error)
+
+    def _unkept(self) -> UnkeptFiles:
+        if self._unkept_files is None:
+            from ._unkept import UnkeptFiles
+
+            self._unkept_files = UnkeptFiles(self._base, self.key)
+        return self._unkept_files
 
     def _own_manager(self) -> Any:
         if self._own is None:

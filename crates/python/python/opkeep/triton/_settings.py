@@ -93,6 +93,20 @@ _NEUTRAL = frozenset(
 
 _KNOBS = ("compilation", "language", "nvidia", "amd", "runtime")
 
+_NEUTRAL_KNOBS = frozenset(
+    (
+        "jit_cache_hook",
+        "jit_post_compile_hook",
+        "kernel_load_end_hook",
+        "kernel_load_start_hook",
+        "kernel_unload_hook",
+        "launch_enter_hook",
+        "launch_exit_hook",
+        "listener",
+    )
+)
+"""Knobs with functions that are called, but do not change a kernel."""
+
 _LAUNCHER = (
     "COMPILER_PATH",
     "CPATH",
@@ -111,8 +125,18 @@ _known: tuple[tuple[object, ...], tuple[object, ...]] = ((), ())
 """The names of all variables at the last call, and those of them that decide the code."""
 
 
+class SettingError(Exception):
+    """A setting that may decide the code of a kernel has a value that no key can state."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is set to a function or an object, which may change kernels and is in no key")
+
+
 def settings_of_kernels() -> dict[str, str]:
-    """Return the variables that decide the code of a kernel, with the values that knobs replace."""
+    """Return the variables that decide the code of a kernel, with the values that knobs replace.
+
+    Raises `SettingError`: what is compiled now cannot be kept.
+    """
     found = _values(_environment())
     _add_knobs(found, _KNOBS, None)
     return found
@@ -174,3 +198,15 @@ def _add_knobs(found: dict[str, str], groups: Iterable[str], names: Iterable[str
                 found.pop(variable, None)
             elif isinstance(value, (bool, int, str)):
                 found[variable] = value if isinstance(value, str) else str(int(value))
+            elif name not in _NEUTRAL_KNOBS and not (name == _STAGES and _is_in_key(_STAGES)):
+                raise SettingError(variable)
+
+
+_STAGES = "add_stages_inspection_hook"
+"""The knob with a function that changes the steps of a compile. Triton 3.6 has it in no key, later releases ask it for one."""
+
+
+def _is_in_key(knob: str) -> bool:
+    """Whether Triton's `compile` has this knob in its key."""
+    compile = getattr(sys.modules.get("triton.compiler.compiler"), "compile", None)
+    return knob in getattr(getattr(compile, "__code__", None), "co_names", ())

@@ -22,7 +22,7 @@ from typing import Any
 from .. import _native
 from . import _stock
 from ._compile import Compile
-from ._loaded import check_library, check_package, digest_of_package, state_of
+from ._loaded import check_library, check_package, check_package_again, files_of_package, state_of
 from ._settings import settings_of_kernels, settings_of_launchers
 
 Parts = list[tuple[str, str | None, str]]
@@ -73,7 +73,7 @@ def toolchain_of(compile: Compile) -> _native.Toolchain:
     """Return the content of the compilers that a compile runs, and its settings. It fails if a compiler is missing, as the
     compile will, or was replaced after it was loaded."""
     parts: Parts = []
-    check_package(_stock.directory())
+    _add_text(parts, "Triton's modules", _digest_of_modules(_stock.directory()))
     settings = settings_of_kernels()
     if compile.target is not None:
         _COLLECT.get(compile.target.backend, _other)(compile, parts, settings)
@@ -88,6 +88,15 @@ def toolchain_of(compile: Compile) -> _native.Toolchain:
         for path in filter(None, settings[name].split(os.pathsep)):
             _add_library(parts, name, path)
     return _toolchains.of(parts)
+
+
+def toolchain_after(compile: Compile) -> _native.Toolchain:
+    """Return the same after a compile. It fails if Triton's code was replaced during the compile, which may have loaded it."""
+    check_package_again(_stock.directory())
+    backend = _backend_package(compile) if compile.target is not None and compile.target.backend not in _COLLECT else None
+    if backend is not None:
+        check_package_again(backend)
+    return toolchain_of(compile)
 
 
 def host_toolchain(is_compiled: bool) -> _native.Toolchain:
@@ -130,6 +139,11 @@ def _may_run_another(path: str) -> bool:
         return True
     with open(path, "rb") as file:
         return file.read(4) != b"\x7fELF"
+
+
+def forget_versions() -> None:
+    """Ask each compiler again for its version: another one may be behind the same script by now."""
+    _version_of.cache_clear()
 
 
 @functools.lru_cache(maxsize=None)
@@ -191,13 +205,11 @@ def _ascend(compile: Compile, parts: Parts, settings: dict[str, str]) -> None:
 
 def _other(compile: Compile, parts: Parts, settings: dict[str, str]) -> None:
     """Add the code of a backend of which nothing is known."""
-    file = _file_of(type(compile.backend))
-    directory = os.path.dirname(file)
-    if os.path.isfile(os.path.join(directory, "__init__.py")):
-        _add_text(parts, "backend", digest_of_package(directory))
-        check_package(directory)
+    directory = _backend_package(compile)
+    if directory is not None:
+        _add_text(parts, "backend", _digest_of_code(directory))
     else:
-        _add_library(parts, "backend", file)
+        _add_library(parts, "backend", _file_of(type(compile.backend)))
     for variable, tool in _CPU_TOOLS if compile.target.backend == "cpu" else ():
         root = os.environ.get(variable)
         if root:
@@ -205,6 +217,36 @@ def _other(compile: Compile, parts: Parts, settings: dict[str, str]) -> None:
 
 
 _COLLECT = {"cuda": _nvidia, "hip": _amd, "npu": _ascend}
+
+
+def _backend_package(compile: Compile) -> str | None:
+    """Return the directory of a backend that is a package."""
+    directory = os.path.dirname(_file_of(type(compile.backend)))
+    return directory if os.path.isfile(os.path.join(directory, "__init__.py")) else None
+
+
+_digests: dict[tuple[str, bool], str] = {}
+
+
+def _digest_of_modules(directory: str) -> str:
+    """Return a digest of the Python modules below a directory. Triton's own key has some of them only."""
+    return _digest_of(directory, False)
+
+
+def _digest_of_code(directory: str) -> str:
+    """Return a digest of the modules and libraries below a directory."""
+    return _digest_of(directory, True)
+
+
+def _digest_of(directory: str, with_libraries: bool) -> str:
+    # It fails if one was replaced.
+    check_package(directory)
+    digest = _digests.get((directory, with_libraries))
+    if digest is None:
+        files = [path for path in files_of_package(directory) if with_libraries or path.endswith(".py")]
+        parts = [(os.path.relpath(path, directory), path, "") for path in files]
+        digest = _digests[directory, with_libraries] = _toolchains.of(parts).digest
+    return digest
 
 
 @functools.lru_cache(maxsize=None)
