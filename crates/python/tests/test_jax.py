@@ -97,6 +97,33 @@ class JaxTest(unittest.TestCase):
             self.assertEqual(_read(other)[0], "1")
 
 
+def modules_of_jax(**changed: object) -> dict[str, ModuleType]:
+    """Return modules as those of a later JAX, some of them changed: a name by a value, or by None if it is missing."""
+
+    def compile_or_get_cached(backend: object, devices: object, host_callbacks: object) -> None: ...
+
+    present: dict[str, dict[str, object]] = {
+        "jax": {"__version__": "99.0"},
+        "jax._src": {},
+        "jax._src.compiler": {"compile_or_get_cached": compile_or_get_cached},
+        "jax._src.compilation_cache": dict.fromkeys(
+            ("get_file_cache", "get_executable_and_time", "put_executable_and_time", "reset_cache")
+        ),
+        "jax._src.compilation_cache_interface": {"CacheInterface": object},
+    }
+    made = {}
+    for name, content in present.items():
+        made[name] = ModuleType(name)
+        vars(made[name]).update(content)
+        for path, value in changed.items():
+            module, _, attribute = path.rpartition(".")
+            if module == name and value is None:
+                delattr(made[name], attribute)
+            elif module == name:
+                setattr(made[name], attribute, value)
+    return made
+
+
 class InterfaceTest(unittest.TestCase):
     def test_without_jax_the_text_says_so(self) -> None:
         if HAS_JAX:
@@ -120,30 +147,6 @@ class InterfaceTest(unittest.TestCase):
         self.assertFalse(is_shared(own=1))
 
     def test_a_private_interface_that_moved_is_named(self) -> None:
-        def modules(**changed: object) -> dict[str, ModuleType]:
-            def compile_or_get_cached(backend: object, devices: object, host_callbacks: object) -> None: ...
-
-            present: dict[str, dict[str, object]] = {
-                "jax": {"__version__": "99.0"},
-                "jax._src": {},
-                "jax._src.compiler": {"compile_or_get_cached": compile_or_get_cached},
-                "jax._src.compilation_cache": dict.fromkeys(
-                    ("get_file_cache", "get_executable_and_time", "put_executable_and_time", "reset_cache")
-                ),
-                "jax._src.compilation_cache_interface": {"CacheInterface": object},
-            }
-            made = {}
-            for name, content in present.items():
-                made[name] = ModuleType(name)
-                vars(made[name]).update(content)
-                for path, value in changed.items():
-                    module, _, attribute = path.rpartition(".")
-                    if module == name and value is None:
-                        delattr(made[name], attribute)
-                    elif module == name:
-                        setattr(made[name], attribute, value)
-            return made
-
         def other(backend: object) -> None: ...
 
         for path, value, named in (
@@ -152,11 +155,18 @@ class InterfaceTest(unittest.TestCase):
             ("jax._src.compilation_cache_interface.CacheInterface", None, "CacheInterface"),
             ("jax._src.compiler.compile_or_get_cached", other, "parameter `devices`"),
         ):
-            with self.subTest(named), mock.patch.dict(sys.modules, modules(**{path: value})):
+            with self.subTest(named), mock.patch.dict(sys.modules, modules_of_jax(**{path: value})):
                 with self.assertRaisesRegex(opkeep.Error, "JAX 99.0 has no .*" + named) as caught:
                     opkeep.jax.enable("store")
                 self.assertIn("0.10", str(caught.exception))
                 self.assertTrue(caught.exception.help)
+
+    def test_a_release_that_was_not_tested_is_named(self) -> None:
+        with mock.patch.dict(sys.modules, modules_of_jax()), self.assertLogs("opkeep", "WARNING") as logs:
+            opkeep.jax._hooks._modules()
+        self.assertRegex(logs.output[0], r"tested with JAX 0\.10; JAX 99\.0 may")
+        with mock.patch.dict(sys.modules, modules_of_jax(**{"jax.__version__": "0.10.99"})), self.assertNoLogs("opkeep"):
+            opkeep.jax._hooks._modules()
 
 
 class ToolchainTest(unittest.TestCase):

@@ -49,7 +49,7 @@ class PackageTest(unittest.TestCase):
             self.assertIn(name, files)
         self.assertEqual(metadata.version("opkeep"), opkeep.__version__)
         licences = {os.path.basename(file) for file in files if "/licenses/" in file}
-        self.assertLessEqual({"LICENSE-APACHE", "LICENSE-MIT"}, licences)
+        self.assertLessEqual({"LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY.md"}, licences)
         self.assertEqual(metadata.metadata("opkeep")["License-Expression"], "MIT OR Apache-2.0")
 
     def test_a_panic_is_an_exception(self) -> None:

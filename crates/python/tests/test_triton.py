@@ -395,13 +395,13 @@ class FileTest(TritonTest):
             with self.subTest(stem):
                 manager = self.manager()
                 self.assertIsNone(manager.get_group(f"{stem}.json"))
-                contents = {f"{stem}.json": json.dumps({"name": stem}), f"{stem}.ttir": "code"}
+                contents = {f"{stem}.json": json.dumps({"name": stem}), f"{stem}.ttir": f"code of {stem}"}
                 group = {name: manager.put(content, name) for name, content in contents.items()}
                 manager.put_group(f"{stem}.json", group)
                 grp = Path(manager.cache_dir, f"__grp__{stem}.json").read_bytes()
                 self.empty_directory()
                 self.assertEqual(self.manager().get_group(f"{stem}.json"), group)
-                self.assertEqual(Path(group[f"{stem}.ttir"]).read_text(), "code")
+                self.assertEqual(Path(group[f"{stem}.ttir"]).read_text("utf-8"), f"code of {stem}")
                 self.assertEqual(Path(manager.cache_dir, f"__grp__{stem}.json").read_bytes(), grp)
 
 

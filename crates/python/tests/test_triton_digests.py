@@ -100,6 +100,25 @@ class DigestTest(TritonTest):
         self.assertIsNot(of(1), second)
         self.assertEqual(of(1), second)
 
+    def test_a_child_that_is_forked_in_a_call_of_another_thread(self) -> None:
+        program = (
+            "import os, signal, threading; from opkeep.triton import _toolchain as t\n"
+            "def run():\n"
+            "    while True:\n"
+            "        for n in range(64): t._toolchains.of([('c', __import__('sys').executable, ''), ('n', None, str(n))])\n"
+            "for _ in range(2): threading.Thread(target=run, daemon=True).start()\n"
+            "for n in range(200):\n"
+            "    child = os.fork()\n"
+            "    if child == 0:\n"
+            "        signal.alarm(20)\n"
+            "        t._toolchains.of([('c', '/bin/sh', ''), ('n', None, str(n))])\n"
+            "        os._exit(0)\n"
+            "    assert os.waitpid(child, 0)[1] == 0, n\n"
+            "os._exit(0)"
+        )
+        output = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60)
+        self.assertEqual((output.returncode, output.stderr), (0, ""))
+
     def test_digests_stay_where_they_are_if_the_program_changes_its_directory(self) -> None:
         program = (
             "import os, sys; from opkeep.triton import _toolchain as t; os.chdir('/')\n"

@@ -175,6 +175,15 @@ class ContentTest(KeyTest):
             library.write_text("multiply")
             self.assertNotEqual(self.key(target, backend, options), before)
 
+    def test_the_linker_of_rocm(self) -> None:
+        linker = self.program("ld.lld", "one")
+        module = types.ModuleType("triton.backends.amd.compiler")
+        module.HIPBackend = SimpleNamespace(path_to_rocm_lld=lambda: linker)  # type: ignore[attr-defined]
+        with mock.patch.object(self.toolchain, "_module", return_value=module):
+            before = self.key(self.kernels.HIP)
+            self.program("ld.lld", "another")
+            self.assertNotEqual(self.key(self.kernels.HIP), before)
+
     def test_libraries_of_the_address_sanitizer(self) -> None:
         with mock.patch.dict(os.environ, {"TRITON_ENABLE_ASAN": "1"}):
             module = types.ModuleType("triton.backends.amd.compiler")
@@ -210,10 +219,11 @@ class ContentTest(KeyTest):
             self.program("home/bin/bishengir-compile", "another")
             self.assertEqual(self.key(target), before)
             self.program("npu/npuc", "another")
-            changed = self.key(target)
-            self.assertNotEqual(changed, before)
-            (self.root / "home/version.info").write_text("another toolkit")
-            self.assertNotEqual(self.key(target), changed)
+            self.assertNotEqual(self.key(target), before)
+            for file in ("home/version.info", "version.info", "triton-adapter-opt"):
+                before = self.key(target)
+                (self.root / file).write_text("another toolkit")
+                self.assertNotEqual(self.key(target), before, file)
             del module._get_npucompiler_path
             with mock.patch.dict(os.environ, {"PATH": str(other.parent)}):
                 self.assertIn("bishengir-compile", self.parts(lambda: self.key(target)))
@@ -307,6 +317,34 @@ class LauncherTest(KeyTest):
         ):
             with self.subTest(name), mock.patch.dict(os.environ, {name: "/opt/one"}):
                 self.assertNotEqual(self.toolchain.host_toolchain(True), without)
+
+    def test_what_a_library_is_built_for(self) -> None:
+        without = self.toolchain.host_toolchain(True)
+        for module, function, value in (
+            (self.toolchain.platform, "libc_ver", ("glibc", "2.99")),
+            (self.toolchain.sysconfig, "get_config_var", "cpython-399-x86_64-linux-gnu"),
+            (self.toolchain._stock, "version", "99.0"),
+        ):
+            with self.subTest(function), mock.patch.object(module, function, return_value=value):
+                self.assertNotEqual(self.toolchain.host_toolchain(True), without)
+
+    def test_a_compiler_that_is_a_function_of_the_program(self) -> None:
+        try:
+            from triton import knobs
+
+            knobs.build.impl  # noqa: B018
+        except (ImportError, AttributeError):
+            self.skipTest("this Triton has no such setting")
+        manager = self.manager()
+        manager.get_file("a.so")
+        manager.put(b"built by a compiler", "a.so")
+        self.addCleanup(vars(knobs.build).pop, "impl", None)
+        knobs.build.impl = lambda *_: ""
+        manager = self.manager()
+        self.assertIsNone(manager.get_file("a.so"))
+        self.assertEqual(Path(manager.put(b"built by the function", "a.so")).read_bytes(), b"built by the function")
+        del knobs.build.impl
+        self.assertEqual(Path(self.manager().get_file("a.so")).read_bytes(), b"built by a compiler")
 
     def test_each_compiler_that_may_run(self) -> None:
         for name in ("gcc", "g++", "clang", "clang++"):
@@ -459,6 +497,14 @@ class KeptTest(KeyTest):
             with mock.patch.dict(os.environ, {"TRITON_SWAP_MIR": str(self.root)}):
                 frame = frame_of_compile(names["compile"](self.kernels.GPUTarget(*target), None, None))
                 self.assertEqual(compile_in(frame).is_overridden, is_overridden)
+
+    def test_a_function_of_this_name_elsewhere_is_no_compile(self) -> None:
+        from opkeep.triton._compile import frame_of_compile
+
+        for module, is_compile in (("triton.compiler.compiler", True), ("torch.compiler.compiler", False), ("__main__", False)):
+            names: dict[str, Any] = {"__name__": module, "sys": sys}
+            exec("def compile():\n    return sys._getframe()", names)
+            self.assertEqual(frame_of_compile(names["compile"]()) is not None, is_compile, module)
 
     def test_an_object_that_is_none(self) -> None:
         from opkeep.triton import CacheManager, _manager

@@ -126,6 +126,18 @@ class TicketTest(LookTest):
             thread.join()
         self.assertFalse(manager.has_ticket)
 
+    def test_a_ticket_that_no_thread_can_check_is_released(self) -> None:
+        manager = Manager()
+        start = mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread"))
+        with mock.patch.object(_tickets, "_has_thread", False), start:
+            began(manager)
+        self.assertFalse(manager.has_ticket)
+        self.assertEqual(_tickets._watched, [])
+        # The next one is checked.
+        later = Manager()
+        compile_with(later)
+        self.assert_released(later)
+
     def test_the_watched_frame_keeps_no_variable(self) -> None:
         freed = threading.Event()
 
