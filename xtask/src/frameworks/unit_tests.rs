@@ -1,4 +1,4 @@
-//! The tests of the cache manager for Triton, with one version of Triton.
+//! The tests of our modules for a framework, with one version of it.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,11 +7,21 @@ use super::environment::{Environment, Installed};
 
 const TESTS: &str = "crates/python/tests";
 
-/// Runs the tests that need Triton.
+/// The files with the tests that need a framework. `None` if the tests of another one are enough.
+fn pattern(framework: &str) -> Option<&'static str> {
+    match framework {
+        "triton" => Some("test_triton*.py"),
+        "jax" => Some("test_jax*.py"),
+        _ => None,
+    }
+}
+
+/// Runs the tests that need this framework, if there are any.
 pub(super) fn run(environment: &Environment, framework: &Installed) -> Result<(), String> {
+    let Some(pattern) = pattern(&framework.name) else { return Ok(()) };
     println!("==> the tests with {} {}", framework.name, framework.version);
     let mut program = Command::new(environment.python());
-    program.args(["-m", "unittest", "discover", "-s", TESTS, "-p", "test_triton*.py"]);
+    program.args(["-m", "unittest", "discover", "-s", TESTS, "-p", pattern]);
     let packages = framework.packages.iter().map(|path| path.display().to_string());
     let tests = std::iter::once(Path::new(TESTS).display().to_string());
     let absolute = |path: String| std::path::absolute(&path).unwrap_or(path.into()).display().to_string();
