@@ -1,4 +1,4 @@
-/* Forked processes: fork child|killed|threads STORE. */
+/* Forked processes: fork child|killed|stale|threads STORE. */
 #include "check.h"
 
 #include <pthread.h>
@@ -108,6 +108,35 @@ static void killed(void) {
     CHECK(publish(ticket, "data") == OPKEEP_CODE_OK && opkeep_ticket_release(ticket) == OPKEEP_CODE_OK);
 }
 
+/* A holder that is stopped, or that holds its ticket for too long, gives no heartbeat: a waiter makes the files. */
+static void stale(const char *name, uint64_t hold_limit_ms) {
+    int pipes[2];
+    char begun = 0;
+    opkeep_hit hit;
+    opkeep_ticket ticket;
+    opkeep_key key = key_of(name);
+    CHECK(pipe(pipes) == 0);
+    pid_t holder = fork();
+    CHECK(holder >= 0);
+    if (holder == 0) {
+        opkeep_request held = {.size = sizeof held, .hold_limit_ms = hold_limit_ms};
+        CHECK(opkeep_get_or_begin(target, &key, &held, &hit, &ticket) == OPKEEP_OUTCOME_BEGIN);
+        CHECK(write(pipes[1], &begun, 1) == 1);
+        alarm(60);
+        pause();
+        _exit(1);
+    }
+    CHECK(read(pipes[0], &begun, 1) == 1);
+    CHECK(hold_limit_ms != 0 || kill(holder, SIGSTOP) == 0);
+    /* Without these times, a holder is stale after 30 seconds, and may hold its ticket for an hour. */
+    opkeep_request waits = {.size = sizeof waits, .timeout_ms = 20000, .stale_after_ms = 1500};
+    CHECK(opkeep_get_or_begin(target, &key, &waits, &hit, &ticket) == OPKEEP_OUTCOME_UNSHARED);
+    CHECK(hit.id == 0 && strstr(opkeep_last_message(), "no heartbeat") != NULL);
+    CHECK(publish(ticket, "data") == OPKEEP_CODE_OK && opkeep_ticket_release(ticket) == OPKEEP_CODE_OK);
+    CHECK(request(target, name, 0, &ticket) == OPKEEP_OUTCOME_HIT);
+    CHECK(kill(holder, SIGKILL) == 0 && waitpid(holder, NULL, 0) == holder);
+}
+
 static atomic_int stopped;
 
 /* Takes all locks all the time: those of the handles, of the cache and of its target. */
@@ -160,6 +189,9 @@ int main(int argc, char **argv) {
         child();
     } else if (strcmp(argv[1], "killed") == 0) {
         killed();
+    } else if (strcmp(argv[1], "stale") == 0) {
+        stale("stopped", 0);
+        stale("held for too long", 300);
     } else {
         threads();
     }

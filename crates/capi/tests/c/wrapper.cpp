@@ -2,6 +2,8 @@
 #include <opkeep.hpp>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <stdexcept>
 #include <string>
@@ -211,6 +213,17 @@ void judge_kernels(const opkeep::target &target) {
           [&] { target.get_or_build(key_of("no object"), [] { return one_file(".version 8.0"); }, request); });
 }
 
+// A build is not lost if its files cannot be kept.
+void lose_the_store(const std::string &directory) {
+    const opkeep::cache cache(directory, "test");
+    const opkeep::files made = cache.target("target-1").get_or_build(key_of("made"), [&] {
+        std::filesystem::remove_all(directory);
+        std::ofstream(directory) << "in the way";
+        return one_file("data");
+    });
+    CHECK(!made.is_hit() && made.at("file") == "data" && std::filesystem::is_regular_file(directory));
+}
+
 void use_no_store() {
     const opkeep::cache cache("/dev/null/store", "test");
     CHECK(cache.next_warning()->kind == OPKEEP_WARNING_KIND_STORE && !cache.next_warning());
@@ -236,5 +249,6 @@ int main(int argc, char **argv) {
     end_waits(target);
     judge_kernels(target);
     use_no_store();
+    lose_the_store(argv[1] + std::string("-lost"));
     return 0;
 }

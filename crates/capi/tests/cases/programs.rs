@@ -15,6 +15,7 @@ pub(crate) fn trials() -> Vec<Trial> {
                 trials.push(toolchain.trial("forked children", forked_children));
                 trials.push(toolchain.trial("modes", |it| run(it, "modes.c", &[])));
                 trials.push(toolchain.trial("a killed parent", |it| run(it, "fork.c", &["killed"])));
+                trials.push(toolchain.trial("stale holders", |it| run(it, "fork.c", &["stale"])));
                 trials.push(toolchain.trial("forks beside threads", |it| run(it, "fork.c", &["threads"])));
                 trials.push(toolchain.trial("exit while threads wait", exit_while_threads_wait));
                 trials.push(toolchain.trial("an unloaded library", unloaded_library));
