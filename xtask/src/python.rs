@@ -14,6 +14,10 @@ use toml::de::DeTable;
 use crate::disk;
 
 const CRATE: &str = "crates/python";
+/// The crate of the command, which is a wheel of its own.
+const COMMAND: &str = "crates/cli";
+/// What each wheel carries besides the program.
+const LICENSES: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY.md"];
 const SCRATCH: &str = "target/python";
 const MATURIN: &str = "maturin==1.16.0";
 
@@ -35,7 +39,7 @@ pub(crate) fn python(args: &[String]) -> Result<(), String> {
     if args == ["--install"] {
         return install(Path::new(root), &scratch, first);
     }
-    let wheel = wheel(Path::new(root), &scratch, first)?;
+    let wheel = wheel(Path::new(root), &scratch, first, CRATE)?;
     for (number, interpreter) in interpreters.iter().enumerate() {
         let python = installed(&scratch, interpreter, &wheel)?;
         println!("==> the tests with Python 3.{}", interpreter.minor);
@@ -47,7 +51,22 @@ pub(crate) fn python(args: &[String]) -> Result<(), String> {
         };
         run(&mut tests)?;
     }
-    Ok(())
+    if args.is_empty() { command(Path::new(root), &scratch, first) } else { Ok(()) }
+}
+
+/// Builds the wheel of the command, installs it, and runs the command.
+fn command(root: &Path, scratch: &Path, interpreter: &Interpreter) -> Result<(), String> {
+    println!("==> the wheel of the command");
+    let wheel = wheel(root, scratch, interpreter, COMMAND)?;
+    let python = environment(scratch, "command", interpreter, &[])?;
+    let files =
+        disk::output(&python.to_string_lossy(), &["-m", "zipfile", "-l", &wheel.to_string_lossy()], None)?;
+    let files = String::from_utf8_lossy(&files).into_owned();
+    if let Some(missing) = LICENSES.iter().find(|name| !files.contains(**name)) {
+        return Err(format!("`{}` has no {missing}", wheel.display()));
+    }
+    run(pip(&python).args(["install", "--force-reinstall", "--no-deps", "--no-index"]).arg(&wheel))?;
+    run(Command::new(scratch.join("command/bin/opkeep")).arg("--version"))
 }
 
 /// The tests of the package that `python` has.
@@ -114,8 +133,8 @@ impl Interpreter {
 }
 
 /// The packages that pyproject.toml requires to build the wheel.
-fn build_requirements(root: &Path) -> Result<Vec<String>, String> {
-    let path = format!("{CRATE}/pyproject.toml");
+fn build_requirements(root: &Path, package: &str) -> Result<Vec<String>, String> {
+    let path = format!("{package}/pyproject.toml");
     let text = disk::text_if_exists(root, &path)?.unwrap_or_default();
     let project = DeTable::parse(&text).map_err(|error| format!("`{path}`: {error}"))?;
     let system = project.get_ref().get("build-system").and_then(|system| system.get_ref().get("requires"));
@@ -124,10 +143,10 @@ fn build_requirements(root: &Path) -> Result<Vec<String>, String> {
     Ok(requirements.iter().filter_map(|name| Some(name.get_ref().as_str()?.to_owned())).collect())
 }
 
-/// Builds the wheel as `pip install ./crates/python` does, but without optimizations, and in an environment that stays. It has
+/// Builds the wheel of a package as `pip install ./crates/python` does, but without optimizations, and in an environment that stays. It has
 /// what pyproject.toml requires and nothing else, so a missing requirement fails here, too. Returns its path.
-fn wheel(root: &Path, scratch: &Path, interpreter: &Interpreter) -> Result<PathBuf, String> {
-    let requirements = build_requirements(root)?;
+fn wheel(root: &Path, scratch: &Path, interpreter: &Interpreter, package: &str) -> Result<PathBuf, String> {
+    let requirements = build_requirements(root, package)?;
     // The file's name changes with its content, and with it the environment.
     let constraints = scratch.join("constraints");
     disk::empty_directory(&constraints)?;
@@ -141,7 +160,7 @@ fn wheel(root: &Path, scratch: &Path, interpreter: &Interpreter) -> Result<PathB
     disk::empty_directory(&wheels)?;
     let mut build = pip(&python);
     build.args(["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir"]).arg(&wheels);
-    build.arg(format!("./{CRATE}")).current_dir(root);
+    build.arg(format!("./{package}")).current_dir(root);
     build.env("MATURIN_PEP517_ARGS", "--profile dev").env("CARGO_TARGET_DIR", root.join("target"));
     build.env("PATH", path_with(&scratch.join("build/bin")));
     run(&mut build)?;

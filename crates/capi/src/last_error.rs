@@ -97,10 +97,13 @@ pub(crate) fn c_text(text: impl Into<Vec<u8>>) -> CString {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::{Sender, channel};
-    use std::sync::{Arc, Barrier};
+    use std::sync::{Arc, Barrier, Mutex, PoisonError};
     use std::thread;
 
     use super::*;
+
+    /// The turn of a test: all of them keep their late texts in one list, whose oldest ones are dropped.
+    static TURN: Mutex<()> = Mutex::new(());
 
     /// Uses the last error at the end of its thread.
     struct AtEnd {
@@ -132,6 +135,7 @@ mod tests {
 
     #[test]
     fn an_ending_thread_has_one_error_of_its_own() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let (both, (found, finds)) = (Arc::new(Barrier::new(2)), channel());
         for name in ["first", "second"] {
             let end = AtEnd { name, both: Arc::clone(&both), found: found.clone() };
@@ -148,6 +152,7 @@ mod tests {
 
     #[test]
     fn late_texts_are_few() {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         (0..MOST_LATE + 10).for_each(|place| _ = keep_late(place, Code::Ok, CString::default()));
         assert!(late(|texts| texts.len()) <= MOST_LATE);
     }

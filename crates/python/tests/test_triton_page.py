@@ -44,6 +44,9 @@ class PageTest(TritonTest):
             compile = "import triton_kernels as k; k.compile(); print(k.compiles.count)"
             self.assertEqual([self.run_python(compile, environment) for _ in range(2)], ["1", "0"])
         self.assertEqual(len(ran), 2)
+        start = " ".join((PAGE.parents[1] / "README.md").read_text().split("\n\n## ")[0].split())
+        for line in ran:
+            self.assertIn(f"`{line}`", start)
 
     def run_python(self, program: str, environment: dict[str, str]) -> str:
         directory = Path(__file__).parent

@@ -143,7 +143,10 @@ impl Environment {
         if errors.contains("No matching distribution found") {
             let refused = errors.lines().rfind(|line| line.contains("connection broken"));
             let reason = refused.map_or_else(
-                || "the package index has no Triton for this machine".to_owned(),
+                || {
+                    "pip finds no Triton: the package index has none for this machine, or is not reachable"
+                        .to_owned()
+                },
                 |line| format!("the package index is not reachable. pip printed: {line}"),
             );
             return Err(Skip::Skipped(reason));
