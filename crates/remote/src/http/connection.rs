@@ -105,8 +105,7 @@ fn receive(input: &mut Input<'_, Limited<'_>>, method: &str, largest: u64) -> Re
         if answer.is_success() && !is_whole {
             return Err(Failure::invalid(format!("an HTTP answer is larger than {most} bytes")));
         }
-        let is_reusable =
-            is_whole && is_delimited && answer.keeps_connection(version) && input.buffer.is_empty();
+        let is_reusable = is_whole && is_delimited && answer.keeps_connection(version);
         return Ok(Exchanged { answer, is_reusable });
     }
     Err(Failure::invalid(format!("{MOST_INTERIM} answers before the one that counts")))

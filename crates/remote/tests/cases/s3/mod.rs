@@ -5,6 +5,7 @@ mod answers;
 mod exclusion;
 mod fake;
 mod faults;
+mod lost;
 mod time;
 #[cfg(feature = "tls")]
 mod tls;
@@ -51,6 +52,7 @@ pub(crate) fn trials() -> (Vec<Trial>, Vec<Server>) {
     trials.extend(answers::trials());
     trials.extend(exclusion::trials());
     trials.extend(faults::trials());
+    trials.extend(lost::trials());
     trials.extend(time::trials());
     #[cfg(feature = "tls")]
     trials.extend(tls::trials());
