@@ -14,6 +14,7 @@
 //! error, no [`location`](RemoteEngine::location) and no `Debug` output of this crate shows it.
 
 mod error;
+mod file;
 mod http;
 mod net;
 mod open;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use opkeep_cache::RemoteEngine;
 
 use crate::error::OpenError;
+use crate::file::FileEngine;
 use crate::net::Connector;
 #[cfg(feature = "tls")]
 use crate::net::Tls;
@@ -28,7 +29,8 @@ pub fn open(url: &str, options: &OpenOptions) -> Result<Arc<dyn RemoteEngine>, O
                 |place: &Place| connector(&place.endpoint.host, place.endpoint.tls, "https", options);
             Ok(Arc::new(S3Engine::new(url, options, connect)?))
         }
-        other => Err(OpenError::NoClient { scheme: other.scheme() }),
+        RemoteUrl::File(url) => Ok(Arc::new(FileEngine::new(&url))),
+        other @ RemoteUrl::Reapi(_) => Err(OpenError::NoClient { scheme: other.scheme() }),
     }
 }
 

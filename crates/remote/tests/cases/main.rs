@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without `#[test]`")]
 
 mod contract;
+mod file;
 mod redis;
 mod s3;
 
@@ -14,8 +15,10 @@ fn main() {
     let (mut trials, redis) = redis::trials();
     let (of_s3, s3) = s3::trials();
     trials.extend(of_s3);
+    let (of_file, directory) = file::trials();
+    trials.extend(of_file);
     let conclusion = libtest_mimic::run(&arguments, trials);
     // `exit` would leave the servers running.
-    drop((redis, s3));
+    drop((redis, s3, directory));
     conclusion.exit();
 }

@@ -3,13 +3,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Needs::{Counters, Objects};
+use super::Needs::{Counters, ExpiringCounters, Objects};
 use super::{Case, Cases, limits};
 
 pub(super) const CASES: Cases = &[
     ("a counter adds up on all hosts", Counters, sums),
     ("no addition is lost among 8 hosts", Counters, concurrent),
-    ("a counter that nothing adds to ends", Counters, ends),
+    ("a counter that nothing adds to ends", ExpiringCounters, ends),
     ("an engine without counters says so", Objects, none),
 ];
 

@@ -55,6 +55,7 @@ enum Needs {
     ProvenLeases,
     ExpiringLeases,
     Counters,
+    ExpiringCounters,
     Listing,
 }
 
@@ -102,6 +103,7 @@ impl Needs {
             Self::ProvenLeases => capabilities.exclusive_create == ExclusiveCreate::Proven,
             Self::ExpiringLeases => Self::Leases.are_met_by(capabilities) && capabilities.expires_leases,
             Self::Counters => capabilities.has_counters,
+            Self::ExpiringCounters => capabilities.has_counters && capabilities.expires_leases,
             Self::Listing => capabilities.has_listing,
         }
     }

@@ -1,0 +1,278 @@
+//! The files of a shared directory.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use opkeep_cache::{ClaimAnswer, LeaseToken, LeaseValue, ObjectName, RemoteError};
+use opkeep_digest::Digest;
+use opkeep_fs::{Dir, FileRead, FileStat, RootedFs, TempFile, idle};
+
+/// The size of the largest object, in bytes.
+pub(super) const MAX_OBJECT: u64 = 1 << 31;
+/// The directory of files that are being written. No segment of an object's name contains a `+`.
+const TEMPORARY: &str = "+tmp";
+/// What the name of a directory of files begins with; two hexadecimal digits follow.
+pub(super) const FILES: char = '+';
+/// The bit of a directory whose group shares it.
+const SET_GROUP_ID: u32 = 0o2000;
+/// The most that one call adds to a counter.
+const MAX_STEP: u64 = 1 << 20;
+/// The longest time for which an object may be written.
+const MAX_WRITE: Duration = Duration::from_secs(24 * 3600);
+/// The content of a lease is shorter.
+const MAX_LEASE: u64 = 100;
+
+/// A directory that hosts share.
+#[derive(Clone, Debug)]
+pub(super) struct SharedDir {
+    path: PathBuf,
+    /// Whether temporary files of killed processes were removed.
+    has_pruned: Arc<AtomicBool>,
+}
+
+/// The open directory, and the modes of what is created in it.
+pub(super) struct Root {
+    fs: RootedFs,
+    path: PathBuf,
+    stat: FileStat,
+    has_pruned: Arc<AtomicBool>,
+}
+
+/// How an object is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Put {
+    IfAbsent,
+    Replace,
+    /// In place of an existing one, and not synced: after a power cut, no lease counts.
+    Lease,
+    /// If there is none, and not synced.
+    NewLease,
+}
+
+impl SharedDir {
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), has_pruned: Arc::default() }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the directory.
+    pub(super) fn enter(&self) -> Result<Root, RemoteError> {
+        let mut fs = RootedFs::new(None, None);
+        let entered = fs.real_path(&self.path).and_then(|path| {
+            let stat = fs.enter(&path)?.stat()?;
+            Ok((path, stat))
+        });
+        match entered {
+            Ok((path, stat)) => Ok(Root { fs, path, stat, has_pruned: Arc::clone(&self.has_pruned) }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(RemoteError::Unreachable {
+                reason: format!("`{}` does not exist: is it mounted?", self.path.display()),
+            }),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Returns the time by the file system's clock; by this host's, if nothing can be written.
+    pub(super) fn now(&self, root: &Root) -> SystemTime {
+        let created = root
+            .open_or_create(&root.path.join(TEMPORARY))
+            .and_then(|dir| TempFile::create(dir, host_prefix(), 0o600)?.state());
+        created.map_or_else(|_| SystemTime::now(), |state| state.modified())
+    }
+
+    /// Returns the content of an object. A file that another host replaced meanwhile is read again.
+    pub(super) fn read(&self, root: &Root, name: &ObjectName) -> Result<Option<Vec<u8>>, RemoteError> {
+        root.read(name, MAX_OBJECT).map_err(failed)
+    }
+
+    /// Writes an object. Returns whether it did.
+    pub(super) fn write(
+        &self,
+        root: &Root,
+        name: &ObjectName,
+        content: &[u8],
+        put: Put,
+    ) -> Result<bool, RemoteError> {
+        root.write(name, content, put).map_err(failed)
+    }
+
+    /// Creates a lease, unless it exists.
+    pub(super) fn claim(
+        &self,
+        root: &Root,
+        name: &ObjectName,
+        value: &LeaseValue,
+    ) -> Result<ClaimAnswer, RemoteError> {
+        if self.write(root, name, value.to_string().as_bytes(), Put::NewLease)? {
+            return Ok(ClaimAnswer::Granted);
+        }
+        let held =
+            root.read(name, MAX_LEASE).map_err(failed)?.and_then(|content| LeaseValue::decode(&content));
+        Ok(ClaimAnswer::Held(held))
+    }
+
+    /// Whether a lease has this token.
+    pub(super) fn has_token(
+        &self,
+        root: &Root,
+        name: &ObjectName,
+        token: &LeaseToken,
+    ) -> Result<bool, RemoteError> {
+        let content = root.read(name, MAX_LEASE).map_err(failed)?;
+        Ok(content.and_then(|content| LeaseValue::decode(&content)).is_some_and(|held| held.token == *token))
+    }
+
+    pub(super) fn remove(&self, root: &Root, name: &ObjectName) -> Result<(), RemoteError> {
+        match root.fs.remove(&root.path_of(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(failed),
+        }
+    }
+
+    /// Returns the value of a counter, which is the length of its file.
+    pub(super) fn count(&self, root: &Root, name: &ObjectName) -> Result<u64, RemoteError> {
+        match root.fs.look(&root.path_of(name)) {
+            Ok(stat) => Ok(stat.state.len),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Adds to a counter. On a network file system, one of two additions at the same time may be lost; the value is another one
+    /// nevertheless.
+    pub(super) fn add(&self, root: &Root, name: &ObjectName, by: u64) -> Result<(), RemoteError> {
+        root.add(name, by.min(MAX_STEP)).map_err(failed)
+    }
+}
+
+impl Root {
+    /// Returns the path of an object.
+    fn path_of(&self, name: &ObjectName) -> PathBuf {
+        let (dir, last) = self.place_of(name);
+        dir.join(last)
+    }
+
+    /// Returns the directory of an object, and the name of its file.
+    fn place_of<'n>(&self, name: &'n ObjectName) -> (PathBuf, &'n str) {
+        let (parent, last) = name.as_str().rsplit_once('/').unwrap_or(("", name.as_str()));
+        let digest = Digest::of(last.as_bytes()).to_string();
+        let files = format!("{FILES}{}", digest.get(..2).unwrap_or_default());
+        (self.path.join(parent).join(files), last)
+    }
+
+    fn read(&self, name: &ObjectName, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        let (path, last) = self.place_of(name);
+        let dir = match self.fs.open_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            dir => dir?,
+        };
+        let mut content = Vec::new();
+        match dir.read(last, limit, &mut content) {
+            // A lease that is renewed all the time, of which each state is as good as another.
+            FileRead::Changing => Ok(None),
+            read => Ok(read.complete()?.map(|_| content)),
+        }
+    }
+
+    fn write(&self, name: &ObjectName, content: &[u8], put: Put) -> io::Result<bool> {
+        let (path, last) = self.place_of(name);
+        let dir = self.open_or_create(&path)?;
+        let is_new = matches!(put, Put::IfAbsent | Put::NewLease);
+        if is_new && dir.may_exist(last) {
+            return Ok(false);
+        }
+        let temporary = self.open_or_create(&self.path.join(TEMPORARY))?;
+        let file = TempFile::create(temporary, host_prefix(), 0o600)?;
+        if !self.has_pruned.swap(true, Ordering::Relaxed) {
+            prune(&self.open_or_create(&self.path.join(TEMPORARY))?, file.state()?.modified());
+        }
+        file.write(content)?;
+        file.set_mode(self.file_mode())?;
+        if matches!(put, Put::IfAbsent | Put::Replace) {
+            file.sync()?;
+        }
+        if is_new {
+            return file.publish_new(&dir, last);
+        }
+        file.publish(&dir, last).map(|()| true)
+    }
+
+    fn add(&self, name: &ObjectName, by: u64) -> io::Result<()> {
+        let (path, last) = self.place_of(name);
+        let dir = self.open_or_create(&path)?;
+        let path = dir.path().join(last);
+        let file = self.fs.open_to_change(&path, Some(self.file_mode()))?;
+        // Each write goes to the end, whatever other processes write.
+        rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::APPEND)?;
+        self.fs.write(&file, &path, &vec![0; usize::try_from(by).unwrap_or_default()])
+    }
+
+    /// Opens a directory below the root, and creates it and those above it if they are missing.
+    fn open_or_create(&self, path: &Path) -> io::Result<Dir> {
+        match self.fs.open_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path != self.path => {}
+            opened => return opened,
+        }
+        if let Some(parent) = path.parent() {
+            self.open_or_create(parent)?;
+        }
+        let created = self.fs.create_dir(path, 0o777);
+        let dir = match created {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => self.fs.open_dir(path)?,
+        };
+        if created.is_ok() && self.is_of_group() {
+            self.fs.set_dir_mode(&dir, self.stat.mode)?;
+        }
+        Ok(dir)
+    }
+
+    fn is_of_group(&self) -> bool {
+        self.stat.mode & SET_GROUP_ID != 0
+    }
+
+    fn file_mode(&self) -> u32 {
+        if self.is_of_group() { self.stat.mode & 0o666 } else { 0o644 }
+    }
+}
+
+/// Removes the temporary files that nothing has written to for a day. Best effort.
+fn prune(temporary: &Dir, now: SystemTime) {
+    let Ok(names) = temporary.list() else { return };
+    for (name, _) in names.iter() {
+        if temporary.look(name).is_ok_and(|stat| stat.is_file() && idle(stat.modified(), now) > MAX_WRITE) {
+            let _ = temporary.remove(name);
+        }
+    }
+}
+
+/// Returns the start of this process's temporary names: processes of two hosts may have one number.
+fn host_prefix() -> &'static str {
+    static PREFIX: OnceLock<String> = OnceLock::new();
+    // The system's random numbers are the seed.
+    PREFIX.get_or_init(|| format!("{:016x}-", RandomState::new().hash_one(())))
+}
+
+/// Returns the error for that of the system.
+pub(super) fn failed(error: io::Error) -> RemoteError {
+    let reason = error.to_string();
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            RemoteError::Full { reason }
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            RemoteError::Refused { reason }
+        }
+        // A link, or something that is no file.
+        io::ErrorKind::Other | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
+            RemoteError::Invalid { reason }
+        }
+        _ => RemoteError::Unreachable { reason },
+    }
+}

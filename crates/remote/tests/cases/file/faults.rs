@@ -1,0 +1,187 @@
+//! What other programs do in the directory, and what the file system refuses.
+
+#![expect(clippy::disallowed_methods, reason = "the tests change files as other programs do")]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use libtest_mimic::{Failed, Trial};
+use opkeep_cache::{ClaimAnswer, ClaimTerms, ObjectName, RemoteEngine, RemoteError, RemoteObject};
+
+use super::engine;
+use crate::contract::{content, lease, limits};
+
+type Case = (&'static str, fn(&Path));
+
+const CASES: [Case; 7] = [
+    ("a missing directory is not created", missing_directory),
+    ("a link in place of an object is no object", link_in_place),
+    ("a directory in place of an object is no object", directory_in_place),
+    ("a group that shares the directory may write all of it", shared_by_a_group),
+    ("temporary files of killed processes are removed a day later", leftovers),
+    ("a lease whose content is nothing is held", nothing_in_a_lease),
+    ("an object that is written all the time is read as a whole", written_all_the_time),
+];
+
+pub(super) fn trials() -> Vec<Trial> {
+    let trial = |(name, run): &Case| {
+        let run = *run;
+        Trial::test(format!("file/faults/{name}"), move || {
+            let directory = tempfile::tempdir().unwrap();
+            run(directory.path());
+            Ok::<(), Failed>(())
+        })
+    };
+    CASES.iter().map(trial).collect()
+}
+
+fn name(text: &str) -> ObjectName {
+    ObjectName::new(text).unwrap()
+}
+
+fn put(engine: &dyn RemoteEngine, name: &ObjectName, content: &[u8]) {
+    engine.put_if_absent(&[RemoteObject::new(name, content)], &limits()).unwrap();
+}
+
+fn get(engine: &dyn RemoteEngine, name: &ObjectName) -> Result<Option<Vec<u8>>, RemoteError> {
+    let mut found = None;
+    engine.get_many(std::slice::from_ref(name), &limits(), &mut |_, content| found = Some(content))?;
+    Ok(found)
+}
+
+/// Returns the path of an object, which is the only one with this last segment.
+fn path_of(directory: &Path, last: &str) -> PathBuf {
+    let found = files(directory).into_iter().find(|path| path.ends_with(last));
+    found.unwrap()
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        match entry.file_type().unwrap().is_dir() {
+            true => found.extend(files(&entry.path())),
+            false => found.push(entry.path()),
+        }
+    }
+    found
+}
+
+fn missing_directory(directory: &Path) {
+    let engine = engine(&directory.join("not mounted"));
+    let object = name("a/b");
+    let errors = [
+        get(&*engine, &object).map(drop),
+        engine.put_if_absent(&[RemoteObject::new(&object, b"x")], &limits()).map(drop),
+        engine.capabilities(&limits()).map(drop),
+    ];
+    for error in errors {
+        assert!(
+            matches!(&error, Err(RemoteError::Unreachable { reason }) if reason.contains("is it mounted?")),
+            "{error:?}"
+        );
+    }
+    assert_eq!(fs::read_dir(directory).unwrap().count(), 0);
+}
+
+fn link_in_place(directory: &Path) {
+    let (engine, object) = (engine(directory), name("a/object"));
+    put(&*engine, &object, b"one");
+    let path = path_of(directory, "object");
+    fs::write(directory.join("secret"), "secret").unwrap();
+    fs::remove_file(&path).unwrap();
+    symlink(directory.join("secret"), &path).unwrap();
+    assert!(matches!(get(&*engine, &object), Err(RemoteError::Invalid { .. })));
+    // A directory on the way that is a link leads nowhere either.
+    fs::rename(directory.join("a"), directory.join("moved")).unwrap();
+    fs::remove_file(path_of(&directory.join("moved"), "object")).unwrap();
+    symlink(directory.join("moved"), directory.join("a")).unwrap();
+    assert!(get(&*engine, &object).is_err());
+    let put = engine.put_if_absent(&[RemoteObject::new(&object, b"two")], &limits());
+    assert!(put.is_err(), "{put:?}");
+    assert_eq!(fs::read(directory.join("secret")).unwrap(), b"secret");
+}
+
+fn directory_in_place(directory: &Path) {
+    let (engine, object) = (engine(directory), name("a/object"));
+    put(&*engine, &object, b"one");
+    let path = path_of(directory, "object");
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert!(matches!(get(&*engine, &object), Err(RemoteError::Invalid { .. })));
+    assert!(engine.replace(&[RemoteObject::new(&object, b"two")], &limits()).is_err());
+}
+
+fn shared_by_a_group(directory: &Path) {
+    fs::set_permissions(directory, Permissions::from_mode(0o2770)).unwrap();
+    let engine = engine(directory);
+    put(&*engine, &name("a/b/object"), b"one");
+    let mut path = path_of(directory, "object");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o660);
+    while path.pop() && path != directory {
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o2770, "{}", path.display());
+    }
+}
+
+fn leftovers(directory: &Path) {
+    put(&*engine(directory), &name("a/one"), b"one");
+    let temporary = directory.join("+tmp");
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
+    let age = |hours: u64| {
+        let path = temporary.join(format!("{hours}"));
+        fs::write(&path, "x").unwrap();
+        let time = SystemTime::now() - Duration::from_secs(hours * 3600);
+        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    };
+    [1, 23, 25].into_iter().for_each(age);
+    put(&*engine(directory), &name("a/two"), b"two");
+    let mut left: Vec<_> =
+        fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["1", "23"]);
+}
+
+fn nothing_in_a_lease(directory: &Path) {
+    let (engine, lease_name) = (engine(directory), name("l/lease"));
+    let terms = ClaimTerms::new(1, Duration::from_secs(60));
+    let claim = || engine.claim(std::slice::from_ref(&lease_name), &lease(2, 0), terms, &limits()).unwrap();
+    assert_eq!(claim(), [ClaimAnswer::Granted]);
+    for content in [&b""[..], &[b'x'; 4096], b"no lease"] {
+        fs::write(path_of(directory, "lease"), content).unwrap();
+        let held = engine.claim(std::slice::from_ref(&lease_name), &lease(1, 0), terms, &limits());
+        assert!(
+            matches!(held.as_deref(), Ok([ClaimAnswer::Held(None)]) | Err(RemoteError::Invalid { .. })),
+            "{held:?}"
+        );
+        assert_eq!(
+            engine.renew(std::slice::from_ref(&lease_name), &lease(2, 1), terms.keep_for, &limits()).ok(),
+            (content.len() < 100).then(|| vec![false])
+        );
+    }
+}
+
+/// Another process replaces an object, and a reader gets one content or the other.
+fn written_all_the_time(directory: &Path) {
+    let (engine, object) = (engine(directory), name("a/object"));
+    let contents = [content(100_000, 1), content(50_000, 2)];
+    put(&*engine, &object, &contents[0]);
+    for (number, content) in contents.iter().enumerate() {
+        fs::write(directory.join(format!("{number}")), content).unwrap();
+    }
+    let script = "while :; do for n in 0 1; do cp $n new && mv new \"$0\"; done; done";
+    let mut writer = Command::new("sh");
+    let path = path_of(directory, "object");
+    let mut writer =
+        writer.arg("-c").arg(script).arg(path).current_dir(directory).stdin(Stdio::null()).spawn().unwrap();
+    let mut seen = [0; 2];
+    while seen.contains(&0) {
+        let found = get(&*engine, &object).unwrap().unwrap();
+        let which = contents.iter().position(|content| *content == found);
+        seen[which.unwrap()] += 1;
+    }
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+}
