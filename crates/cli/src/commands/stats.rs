@@ -15,7 +15,7 @@ use crate::input::entries::read_heads;
 use crate::input::store::threads;
 use crate::ui::json::{self, Milliseconds};
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, bytes, columns, counted};
+use crate::ui::text::{Text, bytes, columns, counted, shortened};
 
 /// Report the store's statistics: hits, misses, compiles, time saved
 #[derive(Debug, clap::Args)]
@@ -40,6 +40,8 @@ pub(crate) enum By {
 
 /// The maximum number of rows in text.
 const MAX_ROWS: usize = 50;
+/// The maximum number of characters of a framework's and a kernel's name in text.
+const MAX_NAME: usize = 200;
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let access = if args.zero { Access::Existing } else { Access::ReadOnly };
@@ -164,7 +166,7 @@ fn contents_text(contents: &[ContentOutput]) -> Text {
             Some(kernel) => format!("{framework} {}", kernel.as_deref().unwrap_or("(unnamed)")),
             None => framework.to_owned(),
         };
-        vec![name, counted(content.entries, "kernel"), bytes(content.bytes)]
+        vec![shortened(&name, MAX_NAME), counted(content.entries, "kernel"), bytes(content.bytes)]
     };
     let mut text = columns("    ", &contents.iter().take(MAX_ROWS).map(row).collect::<Vec<_>>());
     if let Some(more @ 1..) = contents.len().checked_sub(MAX_ROWS) {
@@ -223,7 +225,7 @@ fn stats_text(name: &str, statistics: &Statistics, usage: &TargetUsage) -> Text 
     ));
     let compiled = Duration::from_micros(statistics.compile_micros).as_secs_f64();
     text.line(format_args!(
-        "  compiled  {compiles} in {compiled:.1} s, waited {} for other processes",
+        "  compiled  {compiles} in {compiled:.1} s, waited {} for other processes (a look-up that waits is a miss before it is a hit)",
         counted(*waits, "time")
     ));
     text.line(format_args!("  saved     {:.1} s of compiling", statistics.time_saved().as_secs_f64()));

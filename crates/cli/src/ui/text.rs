@@ -134,8 +134,11 @@ fn is_printable(letter: char) -> bool {
             | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// The largest width to which cells are aligned: one long name must not move the others off the screen.
+const MAX_WIDTH: usize = 100;
+
 /// Returns lines with aligned cells, after `indent`: the first column to the left, the others to the right. All lines
-/// have as many cells as the first.
+/// have as many cells as the first. A cell that is wider than [`MAX_WIDTH`] moves the others of its line.
 pub(crate) fn columns(indent: &str, lines: &[Vec<String>]) -> Text {
     let lines: Vec<Vec<String>> =
         lines.iter().map(|line| line.iter().map(|cell| one_line(cell)).collect()).collect();
@@ -145,12 +148,26 @@ pub(crate) fn columns(indent: &str, lines: &[Vec<String>]) -> Text {
     let mut text = Text::default();
     for line in &lines {
         let cells = line.iter().zip(&widths).enumerate().map(|(at, (cell, width))| match at {
-            0 => format!("{cell:width$}"),
-            _ => format!("  {cell:>width$}"),
+            0 => format!("{cell}{}", padding(cell, *width)),
+            _ => format!("  {}{cell}", padding(cell, *width)),
         });
         text.line(format_args!("{indent}{}", cells.collect::<String>()));
     }
     text
+}
+
+/// Returns the blanks that fill `text` up to `width` or [`MAX_WIDTH`] characters. A width in a format string would be a
+/// panic from 65,536 on, and names in a store may be longer.
+pub(crate) fn padding(text: &str, width: usize) -> String {
+    " ".repeat(width.min(MAX_WIDTH).saturating_sub(text.chars().count()))
+}
+
+/// Returns the first `limit` characters of `text`, with a mark if there are more.
+pub(crate) fn shortened(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// Returns a path quoted for a shell.

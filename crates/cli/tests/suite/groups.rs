@@ -277,6 +277,32 @@ fn stats_by_framework_and_kernel() {
     assert!(text.contains("triton add_kernel") && text.contains("opkeep Square"), "{text}");
 }
 
+/// The framework chooses the names: none of them may break a report.
+#[test]
+fn a_kernel_may_have_a_name_of_any_length() {
+    let place = Place::new();
+    let long: &'static str = Box::leak("k".repeat(100_000).into_boxed_str());
+    Group { kernel: long, ..TRITON }.put(&place);
+    TRITON.put(&place);
+    let reports: [&[&str]; 6] = [
+        &["stats", "--by", "kernel"],
+        &["stats", "--by", "framework"],
+        &["explain", "--framework", "triton"],
+        &["explain", "--framework", "triton", "--kernel", long],
+        &["verify"],
+        &["gc"],
+    ];
+    for args in reports {
+        place.run(args).ended_with(0);
+        place.run(&[args, &["--format", "json"]].concat()).ended_with(0);
+    }
+    let text = place.run(&["stats", "--by", "kernel"]).stdout;
+    assert!(text.contains("triton add_kernel ") && text.lines().all(|line| line.len() < 400), "{text}");
+    let entries: Vec<_> = place.entries();
+    let paths: Vec<&str> = entries.iter().map(|path| path.to_str().unwrap()).collect();
+    place.run(&[&["inspect"], &paths[..]].concat()).ended_with(0);
+}
+
 #[test]
 fn explain_states_how_the_keys_of_a_kernel_differ() {
     let place = Place::new();

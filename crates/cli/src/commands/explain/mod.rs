@@ -26,7 +26,7 @@ use crate::input::{self, model};
 use crate::setup;
 use crate::setup::targets::{TargetRequests, split_by_target};
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, counted};
+use crate::ui::text::{Text, counted, shortened};
 
 /// Report for each kernel whether it is stored, and for a miss how it differs from the nearest stored kernel; or what is
 /// stored under a key, or of a framework. Compiles nothing
@@ -243,11 +243,7 @@ fn nearest_text(nearest: &NearestEntry) -> Text {
     ];
     let mut text = Text::of(format_args!("  the nearest stored kernel is {}; it differs in", nearest.name));
     for (part, lines) in parts {
-        let line = |line: &String| {
-            let shown: String = line.chars().take(MAX_CHARACTERS).collect();
-            let more = if shown.len() < line.len() { "..." } else { "" };
-            format!("    {part:10}  {shown}{more}")
-        };
+        let line = |line: &String| format!("    {part:10}  {}", shortened(line, MAX_CHARACTERS));
         text.list(lines.iter().map(line), MAX_CHANGES, |more| format!("    {part:10}  and {more} more"));
     }
     text

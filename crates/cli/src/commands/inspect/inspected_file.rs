@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::commands::verify::findings::{FindingOutput, finding_outputs, line};
 use crate::ui::json;
-use crate::ui::text::Text;
+use crate::ui::text::{Text, padding};
 
 /// The fields of a file with their values, and its problems.
 pub(crate) struct InspectedFile {
@@ -35,10 +35,10 @@ impl InspectedFile {
 }
 
 pub(crate) fn file_text(path: &Path, file: &InspectedFile) -> Text {
-    let width = file.fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0).min(28);
+    let width = file.fields.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(28);
     let mut text = Text::of(format_args!("{}: {}", path.display(), file.kind));
     for (name, value) in &file.fields {
-        text.line(format_args!("  {name:width$}  {value}"));
+        text.line(format_args!("  {name}{}  {value}", padding(name, width)));
     }
     for problem in &file.problems {
         text.line(format_args!("  problem: {problem}"));

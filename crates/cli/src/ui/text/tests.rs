@@ -57,3 +57,35 @@ fn cells_are_aligned_by_their_displayed_width() {
     let lines = [vec!["a\n".to_owned(), "1".to_owned()], vec!["abcd".to_owned(), "22".to_owned()]];
     assert_eq!(columns("  ", &lines).as_str(), "  a\\n    1\n  abcd  22");
 }
+
+#[test]
+fn a_long_cell_moves_only_its_own_line() {
+    let long = "x".repeat(100_000);
+    let lines = [vec![long.clone(), "1".to_owned()], vec!["a".to_owned(), long.clone()]];
+    let text = columns("", &lines);
+    let expected = [format!("{long}  {}1", " ".repeat(99)), format!("a{}  {long}", " ".repeat(99))];
+    assert!(text.as_str().lines().eq(expected), "{} characters", text.as_str().len());
+    assert_eq!((shortened("äbc", 2), shortened("äbc", 3)), ("äb...".to_owned(), "äbc".to_owned()));
+}
+
+/// A width or a precision that is an argument of a format is a panic from 65,536 on.
+#[test]
+fn no_format_takes_its_width_from_an_argument() {
+    let mut dirs = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let mut files = 0;
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).unwrap();
+            let ends = [["$", "}"].concat(), [".", "*}"].concat(), ["$", "?}"].concat()];
+            let found = ends.iter().find(|end| source.contains(end.as_str()));
+            assert_eq!(found, None, "{}", path.display());
+            files += 1;
+        }
+    }
+    assert!(files > 50, "{files}");
+}
