@@ -272,9 +272,19 @@ fn groups(checker: &mut Checker) {
     run(checker, &triton, "verify", &["verify", "triton"]);
     fs::write(dir.join("add.cubin"), "torn").unwrap();
     run(checker, &triton, "verify", &["verify", "triton"]);
+    run(checker, &triton, "repair DIR", &["repair", "--dry-run", "triton"]);
+    let lock = fs::File::open(&dir).unwrap();
+    lock.lock().unwrap();
+    run(checker, &triton, "repair DIR", &["repair", "triton"]);
+    drop(lock);
+    run(checker, &triton, "repair DIR", &["repair", "triton"]);
     fs::remove_dir_all(triton.path("cache")).unwrap();
     run(checker, &triton, "explain DIR", &["explain", "triton"]);
     run(checker, &triton, "verify", &["verify", "triton"]);
+    fs::write(dir.join("add.cubin"), "torn").unwrap();
+    run(checker, &triton, "repair DIR", &["repair", "triton"]);
+    fs::write(dir.join("__grp__add.json"), "torn").unwrap();
+    run(checker, &triton, "repair DIR", &["repair", "triton"]);
     for by in ["framework", "kernel"] {
         run(checker, &place, "stats", &["stats", "--by", by]);
     }

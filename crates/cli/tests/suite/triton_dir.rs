@@ -20,8 +20,19 @@ const HASH: &str = "6f93eed584863e8526e51aedfb3049e5abf837b21405df6bbbaed859114f
 
 const ADD: Group = Group { kernel: "add", source: KEY, ..TRITON };
 
-/// Writes the files of `ADD`, with their list, where Triton looks for them under `key`. Returns the directory of the key.
+/// Writes the files of `ADD`, with their list, where Triton looks for them under `key`; under `KEY`, also with the record of the
+/// entry. Returns the directory of the key.
 pub(crate) fn write_key(place: &Place, key: &str) -> PathBuf {
+    if key == KEY {
+        let contents = [
+            ("add.json", metadata("add").into_bytes()),
+            ("add.cubin", device::cubin("add", 90)),
+            ("add.ptx", b".version 8.0".to_vec()),
+        ];
+        let lines = contents.map(|(name, bytes)| format!("{} {name}\n", Digest::of(&bytes)));
+        let record = format!("opkeep 1 {} 3\n{}", ADD.key(), lines.concat());
+        place.write(&format!("triton/{key}/add.json.opkeep"), record);
+    }
     let dir = format!("triton/{key}");
     let list = ["add.json", "add.cubin", "add.ptx"].map(|name| format!(r#""{name}": "/elsewhere/{name}""#));
     place.write(&format!("{dir}/__grp__add.json"), format!(r#"{{"child_paths": {{{}}}}}"#, list.join(", ")));
@@ -51,17 +62,22 @@ fn an_intact_directory_is_recognised_in_each_form() {
     let (place, dir, _) = stocked();
     write_key(&place, OLD_KEY);
     place.write("triton/tmp.opkeep-moved-1/x", "moved");
-    // What opkeep's manager keeps beside a group, and the files of a toolchain.
-    place.write(&format!("triton/{KEY}/add.json.opkeep"), "opkeep 1 ");
+    // The files of a toolchain.
     write_key(&place, &format!("{KEY}.opkeep-0123456789abcdef0123456789abcdef"));
     let named = place.run(&["verify", "triton"]).ended_with(0);
     assert!(!named.stdout.contains("which nothing describes"), "{named:?}");
-    assert!(named.stdout.contains("Triton's directory triton: 2 kernels, 2 intact, 0 damaged"), "{named:?}");
-    assert!(named.stdout.contains("1 as in the store, 1 not there"), "{named:?}");
-    assert!(named.stdout.contains("2 kernels checked: 2 valid, 0 refused; 0 files unusable"), "{named:?}");
+    assert!(
+        named.stdout.contains("Triton's directory triton: 3 kernels in 3 directories, 3 intact, 0 damaged"),
+        "{named:?}"
+    );
+    assert!(named.stdout.contains("1 as in the store, 2 not stored"), "{named:?}");
+    assert!(
+        named.stdout.contains("3 kernels checked: 3 valid, 0 refused; 0 files could not be checked"),
+        "{named:?}"
+    );
     for (path, kernels) in [
-        (".", 2),
-        ("triton/", 2),
+        (".", 3),
+        ("triton/", 3),
         (dir.to_str().unwrap(), 1),
         (&format!("triton/{KEY}/add.json"), 1),
         (&format!("triton/{KEY}/add.cubin"), 1),
@@ -71,7 +87,15 @@ fn an_intact_directory_is_recognised_in_each_form() {
     }
     // Each kernel once, also if several arguments name it.
     let twice = place.run(&["verify", "triton", "triton", dir.to_str().unwrap()]).ended_with(0);
-    assert!(twice.stdout.contains("2 kernels checked"), "{twice:?}");
+    assert!(twice.stdout.contains("3 kernels checked"), "{twice:?}");
+    let toolchain = format!("triton/{KEY}.opkeep-0123456789abcdef0123456789abcdef");
+    let named = place.run(&["verify", &toolchain]).ended_with(0);
+    assert!(named.stdout.contains("1 kernel in 1 directory, 1 intact"), "{named:?}");
+    cut(&place.path(&toolchain).join("add.cubin"));
+    for path in ["triton", &toolchain] {
+        let ran = place.run(&["verify", path]).ended_with(1);
+        assert!(ran.stdout.contains(&format!("damaged  {toolchain}/add.json")), "{ran:?}");
+    }
     let within = place.command(&["verify", "."]).current_dir(&dir).output().unwrap();
     assert!(String::from_utf8_lossy(&within.stdout).contains("1 as in the store"), "{within:?}");
 }
@@ -80,7 +104,7 @@ fn an_intact_directory_is_recognised_in_each_form() {
 type Damage = (&'static str, fn(&Path), &'static str);
 
 #[test]
-fn each_damage_is_found_and_nothing_changes() {
+fn each_damage_is_found_and_healed() {
     let damages: [Damage; 12] = [
         ("torn list", |dir| fs::write(dir.join("__grp__add.json"), "{\"child").unwrap(), "cannot be read"),
         ("empty list", |dir| fs::write(dir.join("__grp__add.json"), "").unwrap(), "is empty"),
@@ -121,15 +145,48 @@ fn each_damage_is_found_and_nothing_changes() {
             ran.stdout.contains("0 intact, 1 damaged") && ran.stdout.contains(expected),
             "{damage}: {ran:?}"
         );
-        assert!(ran.stdout.contains("Triton's next hit writes what differs again"), "{damage}: {ran:?}");
+        assert!(
+            ran.stdout.contains("`opkeep repair triton` writes again from the store"),
+            "{damage}: {ran:?}"
+        );
         let dir = only_dir(&place.run(&["verify", "triton", "--format", "json"]).ended_with(1));
         assert_eq!(dir["damaged"].as_array().unwrap().len(), 1, "{damage}: {dir}");
-        let ran = place.run(&["repair", "triton"]).ended_with(2);
-        assert!(ran.stderr.contains("is Triton's directory, and repair changes nothing there"), "{ran:?}");
+        let ran = place.run(&["repair", "triton", "--dry-run"]).ended_with(0);
+        assert!(ran.stdout.contains("would be written again"), "{damage}: {ran:?}");
         for (content, path) in before {
             assert_eq!(fs::read(&path).ok(), content, "{damage}");
         }
+        let ran = place.run(&["repair", "triton"]).ended_with(0);
+        assert!(ran.stdout.contains("written again: "), "{damage}: {ran:?}");
+        let ran = place.run(&["verify", "triton"]).ended_with(0);
+        assert!(ran.stdout.contains("1 as in the store, 0 not stored"), "{damage}: {ran:?}");
+        let json = place.run(&["repair", "triton", "--format", "json"]).ended_with(0).json();
+        let dir = &json["triton"][0]["directories"][0];
+        assert_eq!(
+            (&dir["intact"], &dir["written"], &dir["moved"]),
+            (&1.into(), &Value::Array(vec![]), &Value::Array(vec![]))
+        );
     }
+}
+
+/// Of kernels that are not stored, damaged ones are quarantined, and restored by an undo.
+#[test]
+fn a_damaged_kernel_without_an_entry_is_quarantined() {
+    let place = Place::new();
+    let dir = write_key(&place, OLD_KEY);
+    place.write(&format!("triton/{KEY}/__grp__foreign.json"), "torn");
+    cut(&dir.join("add.cubin"));
+    let ran = place.run(&["repair", dir.to_str().unwrap()]).ended_with(0);
+    assert!(ran.stdout.contains("quarantined: ") && ran.stdout.contains("OPV"), "{ran:?}");
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+    // A list that is torn and new: Triton may be compiling.
+    let ran = place.run(&["repair", "triton"]).ended_with(1);
+    assert!(ran.stdout.contains("in progress") && ran.stdout.contains("--force"), "{ran:?}");
+    let json = place.run(&["repair", "triton", "--format", "json"]).ended_with(1).json();
+    assert_eq!(json["triton"][0]["directories"][0]["left"][0]["kind"], "in-progress", "{json}");
+    let ran = place.run(&["repair", "--undo", "triton"]).ended_with(0);
+    assert!(ran.stdout.contains("4 files restored"), "{ran:?}");
+    place.run(&["verify", "triton"]).ended_with(1);
 }
 
 fn cut(path: &Path) {
@@ -156,7 +213,7 @@ fn a_directory_without_entries_is_judged_by_itself() {
     let dir = write_key(&place, KEY);
     place.write(&format!("triton/{KEY}/launcher.so"), "a launcher");
     let ran = place.run(&["verify", "triton"]).ended_with(0);
-    assert!(ran.stdout.contains("1 intact, 0 damaged; 0 as in the store, 1 not there"), "{ran:?}");
+    assert!(ran.stdout.contains("1 intact, 0 damaged; 0 as in the store, 1 not stored"), "{ran:?}");
     assert!(ran.stdout.contains("beside the kernels, 1 file"), "{ran:?}");
     place.write("cache", "no directory");
     let ran = place.run(&["verify", "triton"]).ended_with(0);
@@ -277,7 +334,11 @@ fn explain_takes_keys() {
     assert!(unknown.stdout.contains("nothing is stored under the key 000"), "{unknown:?}");
     assert!(unknown.stderr.contains("--op_compiler_cache_dir DIR or OPKEEP_CACHE_DIR"), "{unknown:?}");
     // Too short for a key, so it is a path.
-    place.run(&["explain", "abc"]).ended_with(2).says("cannot read `abc`");
+    let short = place.run(&["explain", "abc"]).ended_with(2).says("cannot read `abc`");
+    assert!(short.stderr.contains("four digits or more, and Triton's whole key"), "{short:?}");
+    fs::create_dir(place.path("empty")).unwrap();
+    let empty = place.run(&["explain", "empty"]).ended_with(2);
+    assert!(empty.stderr.contains("Triton's directory"), "{empty:?}");
 }
 
 /// Of all keys with the same first two digits, the start that two share names none.

@@ -52,7 +52,10 @@ fn a_pair_is_one_kernel_however_it_is_named() {
     let machine = std::env::consts::ARCH;
     let line = format!("valid    {json} and square_12484080525657478220_2.o for cpu-{machine}\n");
     assert!(ran.stdout.starts_with(&line), "{ran:?}");
-    assert!(ran.stdout.ends_with("1 kernel checked: 1 valid, 0 refused; 0 files unusable\n"), "{ran:?}");
+    assert!(
+        ran.stdout.ends_with("1 kernel checked: 1 valid, 0 refused; 0 files could not be checked\n"),
+        "{ran:?}"
+    );
 
     let found = verify(&place, &object, 0).json();
     assert_eq!((&found["checked"], &found["valid"]), (&json!(1), &json!(1)));
@@ -117,7 +120,7 @@ fn other_files_cannot_be_checked() {
     place.run(&["verify", "list.json"]).ended_with(1);
     // Beside kernels, other files are skipped.
     let ran = place.run(&["verify", "config.json", &format!("{stem}.json")]).ended_with(0);
-    assert!(ran.stdout.ends_with("0 files unusable, 1 file of other kinds skipped\n"), "{ran:?}");
+    assert!(ran.stdout.ends_with("0 files could not be checked, 1 file of other kinds skipped\n"), "{ran:?}");
     // Unreadable files are reported, and the others are checked.
     let ran =
         place.run(&["verify", "nothing.json", &format!("{stem}.json"), "--format", "json"]).ended_with(2);

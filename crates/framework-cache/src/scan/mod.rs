@@ -33,7 +33,7 @@ mod chip;
 mod chip_comparison;
 mod extract;
 pub(crate) mod file_set;
-mod in_use;
+pub(crate) mod in_use;
 mod item;
 pub(crate) mod judge;
 mod other_files;

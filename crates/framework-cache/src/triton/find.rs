@@ -1,7 +1,6 @@
 //! The search for Triton's directories.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +11,11 @@ use crate::scan::cache_dir::parent_of;
 use crate::scan::{CacheDirs, OtherFiles};
 
 /// The start of the name of a group's list of files.
-const LIST: &str = "__grp__";
+pub(super) const LIST: &str = "__grp__";
+/// What is between the key and the toolchain in the name of a directory.
+pub(super) const MARK: &str = ".opkeep-";
+/// The number of digits of a toolchain's digest in the name of its directory.
+pub(super) const TOOLCHAIN_DIGITS: usize = 32;
 
 /// Triton's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,44 +27,65 @@ pub struct TritonDir {
     pub keys: Vec<KeyDir>,
 }
 
-/// The directory of one of Triton's keys.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A directory of one of Triton's keys: that of the key itself, or that in which opkeep keeps the files of one toolchain.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyDir {
     /// Its path.
     pub path: PathBuf,
-    /// The text of the key, which is the directory's name.
+    /// The text of the key.
     pub key: String,
+    /// The start of the digest of the toolchain: the name is `<key>.opkeep-<digest>`. None for the key's own directory.
+    pub toolchain: Option<String>,
+    /// The toolchains whose directories lie beside that of the key.
+    pub(super) toolchains: Vec<String>,
 }
 
 impl TritonDir {
-    /// Returns Triton's directory at `path`, or the directory of one of its keys. `None` if `path` is neither.
+    /// Returns Triton's directory at `path`, or a directory of one of its keys. `None` if `path` is neither.
     ///
     /// # Errors
     /// `path` cannot be listed.
     pub fn at(path: &Path) -> io::Result<Option<Self>> {
         let names = Dir::open_quietly(path)?.entries()?;
-        if has_list(&names) {
-            return Ok(KeyDir::at(path).map(|key| Self { path: path.to_owned(), keys: vec![key] }));
+        let named = KeyDir::at(path).filter(|dir| dir.toolchain.is_some() || has_list(&names));
+        if let Some(dir) = named {
+            let mut keys = vec![dir];
+            add_toolchains(&mut keys);
+            return Ok(Some(Self { path: path.to_owned(), keys }));
         }
-        let mut is_known = false;
-        let mut keys = Vec::new();
-        for name in names.iter().filter(|name| name.kind == FileKind::Dir) {
-            let Some(key) = name.name.to_str().filter(|name| is_key(name)) else { continue };
-            let key = KeyDir { path: path.join(key), key: key.to_owned() };
-            is_known = is_known || key.has_list();
-            keys.push(key);
-        }
-        keys.sort_unstable();
+        let mut keys = key_dirs(path, &names);
+        add_toolchains(&mut keys);
+        let is_known = keys.iter().any(|dir| dir.toolchain.is_some() || dir.has_list());
         Ok(is_known.then(|| Self { path: path.to_owned(), keys }))
     }
 }
 
 impl KeyDir {
-    fn at(path: &Path) -> Option<Self> {
+    pub(super) fn at(path: &Path) -> Option<Self> {
         // The full path, since the path `.` does not contain the directory's name.
         let full = Fs::new().real_path(path).ok()?;
-        Some(Self { path: path.to_owned(), key: full.file_name()?.to_str()?.to_owned() })
+        let name = full.file_name()?.to_str()?;
+        let (key, toolchain) = parts_of_name(name).unwrap_or((name, None));
+        let (key, toolchain) = (key.to_owned(), toolchain.map(str::to_owned));
+        Some(Self { path: path.to_owned(), key, toolchain, toolchains: Vec::new() })
+    }
+
+    /// The name of the directory.
+    pub(super) fn name(&self) -> String {
+        match &self.toolchain {
+            Some(toolchain) => format!("{}{MARK}{toolchain}", self.key),
+            None => self.key.clone(),
+        }
+    }
+
+    /// The path of Triton's directory: as the user named it, if the path contains the directory's name.
+    pub(super) fn base(&self) -> io::Result<PathBuf> {
+        match self.path.file_name() {
+            Some(last) if *last == *self.name() => Ok(parent_of(&self.path)),
+            // A path such as `.`, or a link.
+            _ => Ok(parent_of(&Fs::new().real_path(&self.path)?)),
+        }
     }
 
     /// The framework's key of its groups in a store.
@@ -69,25 +93,72 @@ impl KeyDir {
         Digest::of(self.key.as_bytes())
     }
 
+    /// All directories of its key, in order.
+    ///
+    /// # Errors
+    /// The directory above cannot be listed.
+    pub fn all_of_key(&self) -> io::Result<Vec<Self>> {
+        if !is_key(&self.key) {
+            return Ok(vec![self.clone()]);
+        }
+        let base = self.base()?;
+        let names = Dir::open_quietly(&base)?.entries()?;
+        let mut dirs = key_dirs(&base, &names);
+        dirs.retain(|dir| dir.key == self.key);
+        add_toolchains(&mut dirs);
+        Ok(dirs)
+    }
+
     fn has_list(&self) -> bool {
         let names = Dir::open_quietly(&self.path).and_then(|dir| dir.entries());
         names.is_ok_and(|names| has_list(&names))
+    }
+
+    /// The order of reports: by key, and first the directories whose files opkeep gives Triton.
+    fn order(&self) -> (&str, bool, Option<&str>, &Path) {
+        (&self.key, self.toolchain.is_none(), self.toolchain.as_deref(), &self.path)
+    }
+}
+
+/// The directories of keys among the names in `path`, in order. No link is followed.
+fn key_dirs(path: &Path, names: &[DirEntry]) -> Vec<KeyDir> {
+    let of = |entry: &DirEntry| {
+        let name = entry.name.to_str().filter(|_| entry.kind == FileKind::Dir)?;
+        let (key, toolchain) = parts_of_name(name)?;
+        let (key, toolchain) = (key.to_owned(), toolchain.map(str::to_owned));
+        Some(KeyDir { path: path.join(name), key, toolchain, toolchains: Vec::new() })
+    };
+    let mut dirs: Vec<KeyDir> = names.iter().filter_map(of).collect();
+    dirs.sort_by(|one, other| one.order().cmp(&other.order()));
+    dirs
+}
+
+/// Adds to the directories of keys, which have one directory above, the toolchains beside them.
+fn add_toolchains(dirs: &mut [KeyDir]) {
+    let Some(base) = dirs.first().and_then(|dir| dir.base().ok()) else { return };
+    let names = Dir::open_quietly(&base).and_then(|dir| dir.entries()).unwrap_or_default();
+    let mut toolchains: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for dir in key_dirs(&base, &names) {
+        toolchains.entry(dir.key).or_default().extend(dir.toolchain);
+    }
+    for dir in dirs.iter_mut().filter(|dir| dir.toolchain.is_none()) {
+        dir.toolchains = toolchains.get(&dir.key).cloned().unwrap_or_default();
     }
 }
 
 /// Takes Triton's directories out of what a search found beside the caches.
 pub fn take(found: &mut CacheDirs) -> Vec<TritonDir> {
-    let has_list =
-        |files: &OtherFiles| files.names.iter().any(|name| name.to_str().and_then(listed_name).is_some());
+    let is_known = |files: &OtherFiles| {
+        let has_list = files.names.iter().any(|name| name.to_str().and_then(listed_name).is_some());
+        has_list || is_toolchain_dir(&files.path)
+    };
     let mut dirs: BTreeMap<PathBuf, Vec<KeyDir>> = BTreeMap::new();
-    for files in found.others.iter().filter(|files| has_list(files)) {
+    for files in found.others.iter().filter(|files| is_known(files)) {
         dirs.entry(parent_of(&files.path)).or_default();
     }
-    // A hit compares the files there each time, and those of the key's own directory are the same.
-    found.others.retain(|files| !files.path.file_name().is_some_and(is_toolchain_dir));
     found.others.retain(|files| {
         let Some(keys) = dirs.get_mut(&parent_of(&files.path)) else { return true };
-        match KeyDir::at(&files.path).filter(|key| is_key(&key.key) || has_list(files)) {
+        match KeyDir::at(&files.path).filter(|key| is_key(&key.key) || is_known(files)) {
             Some(key) => {
                 keys.push(key);
                 false
@@ -95,13 +166,28 @@ pub fn take(found: &mut CacheDirs) -> Vec<TritonDir> {
             None => true,
         }
     });
-    dirs.into_iter().map(|(path, keys)| TritonDir { path, keys }).collect()
+    let sorted = |(path, mut keys): (PathBuf, Vec<KeyDir>)| {
+        keys.sort_by(|one, other| one.order().cmp(&other.order()));
+        add_toolchains(&mut keys);
+        TritonDir { path, keys }
+    };
+    dirs.into_iter().map(sorted).collect()
 }
 
-/// Whether this is the name of the directory in which opkeep keeps the files of a key and one toolchain: `<key>.opkeep-<digest>`.
-fn is_toolchain_dir(name: &OsStr) -> bool {
-    let key = name.to_str().and_then(|name| name.split_once(".opkeep-"));
-    key.is_some_and(|(key, _)| is_key(key))
+fn is_toolchain_dir(path: &Path) -> bool {
+    KeyDir::at(path).is_some_and(|dir| dir.toolchain.is_some())
+}
+
+/// The key and the toolchain in the name of a directory: `<key>`, or `<key>.opkeep-<the start of a digest>`.
+fn parts_of_name(name: &str) -> Option<(&str, Option<&str>)> {
+    let (key, toolchain) = match name.split_once(MARK) {
+        Some((key, toolchain)) => (key, Some(toolchain)),
+        None => (name, None),
+    };
+    let is_digest = |text: &str| {
+        text.len() == TOOLCHAIN_DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    (is_key(key) && toolchain.is_none_or(is_digest)).then_some((key, toolchain))
 }
 
 /// The name of the group of which this is opkeep's record.

@@ -33,4 +33,6 @@ mod scan_names;
 #[cfg(test)]
 mod scene;
 #[cfg(test)]
+mod triton;
+#[cfg(test)]
 mod undone_builds;

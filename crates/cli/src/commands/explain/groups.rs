@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use opkeep_digest::Digest;
+use opkeep_framework_cache::triton::{StoredGroup, TRITON};
 use opkeep_fs::unix;
 use opkeep_kernel_entry::GroupRecord;
 use opkeep_store::Access;
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use super::not_stored::NotStored;
 use crate::flags::compile::CompileArgs;
-use crate::input::groups::{StoredGroup, TRITON, stored_groups};
+use crate::input::groups::stored_groups;
 use crate::input::store::{StorePath, threads};
 use crate::ui::hints::TRITON_MANAGER;
 use crate::ui::json;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
 use opkeep_digest::Digest;
-use opkeep_framework_cache::triton::framework_key;
+use opkeep_framework_cache::triton::{StoredGroup, framework_key};
 use opkeep_kernel_entry::member::HEADER;
 use opkeep_kernel_entry::{GroupRecord, Header, Provenance};
 use opkeep_store::{Access, Entry, Lookup, Store};
@@ -16,7 +16,7 @@ use super::output::{KernelOutput, MAX_CHARACTERS};
 use crate::commands::build::output::ImportedOutput;
 use crate::commands::gc::store::target_stores;
 use crate::flags::compile::CompileArgs;
-use crate::input::groups::{StoredGroup, stored_groups};
+use crate::input::groups::stored_groups;
 use crate::input::store::{StorePath, threads};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, bytes};

@@ -15,6 +15,7 @@ use opkeep::{CacheStatus, Explanation, NearestEntry};
 use opkeep_descriptor::{BuildSpec, Change, Diff, ResolvedSpec};
 use opkeep_digest::PartChange;
 use opkeep_framework_cache::triton::TritonDir;
+use opkeep_fs::Dir;
 use serde::Serialize;
 
 use self::output::{ChangeOutput, KernelOutput, MAX_CHARACTERS, NearestOutput};
@@ -55,6 +56,10 @@ pub(crate) struct Args {
     pub(crate) trust_imported: bool,
 }
 
+/// What can be explained.
+const INPUTS: &str = "explain takes networks, descriptors, Triton's directory (with kernels in it), the key of an entry or its \
+    first four digits or more, and Triton's whole key; --framework triton --kernel NAME names a kernel";
+
 /// The maximum number of differences in text.
 const MAX_CHANGES: usize = 8;
 
@@ -93,6 +98,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     unreadable.errors.iter().for_each(|(_, error)| output.print_error(error));
     if requests.is_empty() {
         output.print_json_only(&UnreadableOutput::new(&unreadable))?;
+        if args.inputs.iter().any(|path| names_nothing(path)) {
+            output.print_help(INPUTS);
+        }
         return Ok(ExitStatus::Failed);
     }
     let by_target = split_by_target(requests, engine, &args.common, unknown, &cancel)?;
@@ -111,6 +119,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let json = ExplainOutput { kernels, unreadable: UnreadableOutput::new(&unreadable) };
     output.print_result(&text, &json)?;
     Ok(unreadable.exit_status())
+}
+
+/// Whether there is nothing at `path`, or an empty directory: the user may mean a key, or another directory.
+fn names_nothing(path: &Path) -> bool {
+    let is_empty = || Dir::open_quietly(path)?.entries().map(|names| names.is_empty());
+    !input::exists(path) || is_empty().unwrap_or(false)
 }
 
 /// Inputs that name what is stored, not what could be built.

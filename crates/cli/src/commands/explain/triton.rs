@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use opkeep_digest::Digest;
-use opkeep_framework_cache::triton::{TritonDir, TritonGroup};
+use opkeep_framework_cache::triton::{
+    Compared, ComparedFile, KeyDir, StoredGroup, TRITON, TritonDir, TritonGroup,
+};
 use opkeep_store::Access;
 use serde::Serialize;
 
 use super::groups::{GroupOutput, differences, group_output, group_text};
 use crate::flags::compile::CompileArgs;
-use crate::input::groups::{ComparedFile, StoredGroup, TRITON, compare, stored_groups};
+use crate::input::groups::stored_groups;
 use crate::input::store::{StorePath, threads};
 use crate::ui::hints::TRITON_MANAGER;
 use crate::ui::json;
@@ -35,7 +37,8 @@ struct GroupDirOutput {
     #[serde(serialize_with = "json::as_text")]
     framework_key: Digest,
     outcome: &'static str,
-    /// The key of the entry that the files differ from least. None for a miss.
+    /// The key of the entry that the files should be; if that is not known, of the one that they differ from least. None for
+    /// a miss.
     key: Option<String>,
     files: Vec<ComparedFile>,
     problems: Vec<String>,
@@ -48,15 +51,16 @@ pub(super) fn explain(dirs: &[TritonDir], args: &CompileArgs, output: &Output) -
     let store_path = StorePath::default_store(&args.store)?;
     let store = store_path.open(Access::ReadOnly, &args.store, output)?;
     let cancel = output.cancel_token();
-    let mut found: Vec<TritonGroup> = Vec::new();
+    let mut found = Vec::new();
     for key in dirs.iter().flat_map(|dir| &dir.keys) {
         match key.judge() {
-            Ok(files) => found.extend(files.groups),
+            Ok(files) => found.push((key, files)),
             Err(error) => output.print_warning(&format!("cannot read `{}`: {error}", key.path.display())),
         }
     }
-    let kernels: BTreeSet<&str> = found.iter().map(|group| group.kernel.as_str()).collect();
-    let keys: BTreeSet<Digest> = found.iter().map(|group| group.framework_key).collect();
+    let groups = || found.iter().flat_map(|(_, files)| &files.groups);
+    let kernels: BTreeSet<String> = groups().map(|group| group.kernel.clone()).collect();
+    let keys: BTreeSet<Digest> = found.iter().map(|(key, _)| key.framework_key()).collect();
     let stored = store.map(|store| {
         stored_groups(&store, None, threads(args.jobs), &cancel, |record| {
             let is_wanted =
@@ -65,9 +69,16 @@ pub(super) fn explain(dirs: &[TritonDir], args: &CompileArgs, output: &Output) -
         })
     });
     let stored = stored.transpose()?.unwrap_or_default();
+    for (key, files) in &mut found {
+        if let Err(error) = key.add_stored(files, &stored) {
+            output.print_warning(&format!("cannot read `{}`: {error}", key.path.display()));
+        }
+    }
     let (mut text, mut directories, mut is_stored) = (Text::default(), Vec::new(), BTreeSet::new());
-    for group in &found {
-        let (of_group, output) = explained(group, &stored, &mut is_stored);
+    for (key, group) in
+        found.iter().flat_map(|(key, files)| files.groups.iter().map(move |group| (key, group)))
+    {
+        let (of_group, output) = explained(key, group, &stored, &mut is_stored);
         text.append(&of_group);
         directories.push(output);
     }
@@ -89,12 +100,28 @@ pub(super) fn explain(dirs: &[TritonDir], args: &CompileArgs, output: &Output) -
     Ok(if cancel.is_cancelled() { ExitStatus::Interrupted } else { ExitStatus::Success })
 }
 
+/// Returns the entries of a group, first the one that its files should be, and whether that is known.
+fn entries_of<'a>(group: &TritonGroup, stored: &'a [StoredGroup]) -> (Vec<Compared<'a>>, bool) {
+    let mut compared = group.compare(stored);
+    let Some(meant) = group.meant(stored) else {
+        if group.toolchain.is_some() {
+            // Those of other toolchains have directories of their own.
+            compared.clear();
+        }
+        return (compared, false);
+    };
+    compared.retain(|compared| group.toolchain.is_none() && compared.stored.key != meant.stored.key);
+    compared.insert(0, meant);
+    (compared, true)
+}
+
 fn explained(
+    dir: &KeyDir,
     group: &TritonGroup,
     stored: &[StoredGroup],
     is_stored: &mut BTreeSet<Digest>,
 ) -> (Text, GroupDirOutput) {
-    let compared = compare(group, stored);
+    let (compared, is_known) = entries_of(group, stored);
     let outcome = if compared.is_empty() { "miss" } else { "hit" };
     let name = if group.kernel.is_empty() { &group.name } else { &group.kernel };
     let target = if group.target.is_empty() { String::new() } else { format!(" for {}", group.target) };
@@ -106,20 +133,30 @@ fn explained(
     let mut changes = Vec::new();
     match compared.first() {
         Some(best) => {
-            match best.differing() {
-                0 => text.line("  its files have the bytes of that entry"),
-                _ => {
-                    let more = |more| format!("    and {}", counted(more, "other file"));
-                    text.line("  Triton's next hit writes the files again that are not as stored:");
-                    text.list(best.differences().map(|line| format!("    {line}")), MAX_FILES, more);
+            match (best.differing(), is_known, &dir.toolchain) {
+                (0, ..) => text.line("  its files have the bytes of that entry"),
+                (_, false, _) => text.line(
+                    "  its files have the bytes of no entry, and no record says of which they are: Triton's own manager may have \
+                     written them",
+                ),
+                (_, true, Some(_)) => {
+                    text.line("  Triton's next hit or `opkeep repair` writes the files again that are not as stored:");
                 }
+                (_, true, None) => text.line("  `opkeep repair` writes the files again that are not as stored:"),
+            }
+            if best.differing() > 0 {
+                let more = |more| format!("    and {}", counted(more, "other file"));
+                text.list(best.differences().map(|line| format!("    {line}")), MAX_FILES, more);
             }
             if compared.len() > 1 {
                 text.line("  the compilers that run decide which of these entries is a hit");
             }
         }
         None => {
-            text.line("  nothing is stored under its key: Triton compiled it without opkeep, or the entry was evicted");
+            text.line(match &dir.toolchain {
+                Some(_) => "  nothing is stored for these compilers: the entry was evicted, deleted or quarantined",
+                None => "  nothing is stored under its key: Triton compiled it without opkeep, or the entry was evicted",
+            });
             let of_kernel = |stored: &&StoredGroup| {
                 let record = &stored.record;
                 record.kernel == group.kernel && record.key.target == group.target

@@ -37,7 +37,7 @@ pub(crate) fn open(args: &StoreArgs, access: Access, output: &Output) -> anyhow:
     let store = store_path.open(access, args, output)?;
     if store.is_none() {
         let root = store_path.root.to_string_lossy();
-        let text = Text::of(format_args!("there is no store at {root}"));
+        let text = Text::of(format_args!("there is no store at {root}; the first build creates it"));
         output.print_result(&text, &NoStoreOutput { root: json::path(&store_path.root), targets: [] })?;
     }
     Ok(store)
@@ -65,8 +65,13 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
              deletes those, too)"
         }
     };
+    let rest = match (after.entries.files, after.total().bytes) {
+        (0, 1..) if after.quarantine.files > 0 => ": what is quarantined, and the store's own files",
+        (0, 1..) => ": the store's own files",
+        _ => "",
+    };
     format!(
-        "{would} {} ({}) of {}, {} left ({}){over}",
+        "{would} {} ({}) of {}, {} left ({}){rest}{over}",
         kernels(removed),
         bytes(removed.total().bytes),
         before.entries.files,

@@ -107,7 +107,7 @@ fn entry(path: &Path, stored: EntryFile) -> InspectedFile {
     file.problems.extend(problems);
     let Some(entry) = entry else { return file };
     file.field("key", entry.key());
-    file.field("validated by rules", entry.validation());
+    file.field("validated by version of the rules", entry.validation());
     // Those of a framework's group are listed as its files.
     let is_group = GroupRecord::is_in(&entry);
     for name in entry.names().filter(|name| !(is_group && name.starts_with(EXTRA_PREFIX))) {

@@ -7,14 +7,14 @@ use anyhow::{Context, bail};
 use opkeep_framework_cache::fill::{DeviceMap, FillOptions, FillReport, ScannedCache, fill};
 use opkeep_framework_cache::quarantine::{QuarantineOptions, RunId, quarantine};
 use opkeep_framework_cache::scan::{CacheDir, compare, find};
-use opkeep_framework_cache::triton::TritonDir;
+use opkeep_framework_cache::triton::{TritonDir, take as take_triton};
 use opkeep_fs::CancelToken;
 
 use super::args::Args;
 use super::caches_report::{self, CachesOutput};
 use super::outcome::{Repaired, RepairedCache, Repairs, UnreadableDirs};
+use super::triton::{self, RepairedTriton};
 use crate::commands::verify::caches::scan_with_progress;
-use crate::commands::verify::triton::HELP;
 use crate::input;
 use crate::input::store::{self, threads};
 use crate::ui::output::{ExitStatus, Output};
@@ -26,11 +26,12 @@ const MAX_MAP: u64 = 1 << 20;
 
 pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<CachesOutput>> {
     let devices = args.device_map.as_deref().map(devices).transpose()?.unwrap_or_default();
-    let (caches, unreadable_dirs) = find_caches(&args.paths)?;
+    let Found { caches, triton, unreadable_dirs } = find_caches(&args.paths)?;
     let (cancel, progress) = (output.cancel_on_signal(), output.progress());
     let mut repairs = Repairs {
         paths: args.paths.clone(),
         caches: Vec::new(),
+        triton: Vec::new(),
         unreadable_dirs,
         filled: None,
         ranks: Vec::new(),
@@ -56,6 +57,9 @@ pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<Ca
             Err(error) => repairs.unreadable_dirs.push((cache.path.clone(), error.to_string())),
         }
     }
+    if !cancel.is_cancelled() {
+        repairs.triton = triton::repair_dirs(triton, args, &run, &cancel, output);
+    }
     if args.fill && !cancel.is_cancelled() {
         repairs.filled = Some(fill_ranks(&repairs.caches, &run, &devices, args.dry_run, &progress, &cancel));
     } else {
@@ -74,16 +78,23 @@ fn devices(given: &str) -> anyhow::Result<DeviceMap> {
     DeviceMap::parse(&String::from_utf8_lossy(&text)).with_context(|| format!("`{given}`"))
 }
 
+/// The caches at and below paths.
+struct Found {
+    caches: Vec<CacheDir>,
+    triton: Vec<TritonDir>,
+    unreadable_dirs: UnreadableDirs,
+}
+
 /// Returns all caches at and below `paths`, each once, and the unreadable directories.
-fn find_caches(paths: &[PathBuf]) -> anyhow::Result<(Vec<CacheDir>, UnreadableDirs)> {
-    let (mut caches, mut unreadable_dirs) = (BTreeMap::new(), Vec::new());
+fn find_caches(paths: &[PathBuf]) -> anyhow::Result<Found> {
+    let (mut caches, mut triton, mut unreadable_dirs) = (BTreeMap::new(), Vec::new(), Vec::new());
     for path in paths {
         // A store's directory may only be the single path: the caches beside the store are then found in it, too.
         if paths.len() > 1 && store::StorePath::of(path).is_some() {
             bail!("`{}` is a store: give it as the only path", path.display());
         }
         let found = find(path).with_context(|| format!("cannot read `{}`", path.display()));
-        let found = match found {
+        let mut found = match found {
             Ok(found) => found,
             // For a file, the error states the type of the file.
             Err(error) => {
@@ -91,6 +102,7 @@ fn find_caches(paths: &[PathBuf]) -> anyhow::Result<(Vec<CacheDir>, UnreadableDi
                 return Err(error.context(no_cache_text(path)));
             }
         };
+        triton::add_dirs(path, take_triton(&mut found), &mut triton);
         unreadable_dirs
             .extend(found.unreadable_dirs.into_iter().map(|(path, error)| (path, error.to_string())));
         unreadable_dirs.extend(found.too_deep.into_iter().map(|path| (path, "nested too deep".to_owned())));
@@ -100,22 +112,18 @@ fn find_caches(paths: &[PathBuf]) -> anyhow::Result<(Vec<CacheDir>, UnreadableDi
             caches.entry(input::real_path(&cache.path)).or_insert(cache);
         }
     }
-    if let (true, true, Some(path)) = (caches.is_empty(), unreadable_dirs.is_empty(), paths.first()) {
-        if let Ok(Some(_)) = TritonDir::at(path) {
-            bail!(
-                "`{}` is Triton's directory, and repair changes nothing there; `opkeep verify` names what is damaged; {HELP}",
-                path.display()
-            );
-        }
+    if let (true, true, true, Some(path)) =
+        (caches.is_empty(), triton.is_empty(), unreadable_dirs.is_empty(), paths.first())
+    {
         bail!("{}", no_cache_text(path));
     }
-    Ok((caches.into_values().collect(), unreadable_dirs))
+    Ok(Found { caches: caches.into_values().collect(), triton, unreadable_dirs })
 }
 
 fn no_cache_text(path: &Path) -> String {
     format!(
         "`{}` is no store, and there is no cache in it: expected a directory with v1/ in it, or the directory of one target \
-         there; or kernel_meta, akg_kernel_meta or kernel_cache/<soc>, or a directory above one; `opkeep build` builds \
+         there; or kernel_meta, akg_kernel_meta or kernel_cache/<soc>, Triton's directory, or a directory above one; `opkeep build` builds \
          kernels that are missing",
         path.display()
     )
@@ -142,8 +150,9 @@ fn fill_ranks<'a>(
 }
 
 fn repaired(repairs: &Repairs, cancel: &CancelToken) -> Repaired<CachesOutput> {
-    let left: usize =
-        repairs.caches.iter().map(RepairedCache::left).sum::<usize>() + repairs.unreadable_dirs.len();
+    let left: usize = repairs.caches.iter().map(RepairedCache::left).sum::<usize>()
+        + repairs.triton.iter().map(RepairedTriton::left).sum::<usize>()
+        + repairs.unreadable_dirs.len();
     let refused = repairs.filled.as_ref().map_or(0, |filled| filled.unfilled.len());
     let mut text = caches_report::text(repairs);
     match (left, refused, repairs.dry_run) {

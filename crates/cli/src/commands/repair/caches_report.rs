@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use opkeep_framework_cache::fill::{FillReport, FilledKernel, UnfilledKernel, UnfilledReason};
-use opkeep_framework_cache::quarantine::{QuarantineReport, QuarantinedItem, SkipCause, SkippedItem};
-use opkeep_framework_cache::scan::{InUse, ItemKind, ItemState, RankCache};
+use opkeep_framework_cache::quarantine::{QuarantineReport, QuarantinedItem, SkippedItem};
+use opkeep_framework_cache::scan::{ItemKind, ItemState, RankCache};
 use serde::Serialize;
 
+use super::causes::{cause_name, is_forced, list};
 use super::outcome::{RepairedCache, Repairs};
 use super::store::StoreOutput;
+use super::triton::{self, RepairedTriton, TritonOutput};
 use crate::ui::hints;
 use crate::ui::json::{self, DirError, OrError};
 use crate::ui::text::{Text, counted};
-
-/// The number of items that are listed in text; JSON has all.
-const MAX_LISTED: usize = 50;
 
 pub(crate) fn text(repairs: &Repairs) -> Text {
     let mut text = Text::default();
@@ -29,22 +28,19 @@ pub(crate) fn text(repairs: &Repairs) -> Text {
         text.append(&filled_text(filled, repairs.dry_run));
     }
     text.append(&lacking_text(repairs));
-    let skipped = || {
-        repairs
-            .caches
-            .iter()
-            .filter_map(|one| one.quarantine.as_ref().ok())
-            .flat_map(|quarantine| &quarantine.skipped)
-    };
-    let forced = |left: &SkippedItem| {
-        matches!(left.cause, SkipCause::InProgress(InUse::RecentlyWritten { .. } | InUse::Open { .. }))
-    };
-    if skipped().any(forced) {
+    for repaired in &repairs.triton {
+        text.append(&triton::text(repaired, repairs.dry_run));
+    }
+    let mut skipped =
+        repairs.caches.iter().filter_map(|one| one.quarantine.as_ref().ok()).flat_map(|done| &done.skipped);
+    if skipped.any(|left| is_forced(&left.cause)) || repairs.triton.iter().any(RepairedTriton::is_in_progress)
+    {
         text.line("--force quarantines what is in progress, too: only if nothing is building there");
     }
     let is_quarantined =
         |one: &RepairedCache| one.quarantine.as_ref().is_ok_and(|quarantine| quarantine.quarantine.is_some());
-    let is_quarantined = repairs.caches.iter().any(is_quarantined);
+    let is_quarantined = repairs.caches.iter().any(is_quarantined)
+        || repairs.triton.iter().any(RepairedTriton::has_quarantine);
     let is_filled =
         repairs.filled.as_ref().is_some_and(|filled| !filled.filled.is_empty()) && !repairs.dry_run;
     let what = match (is_quarantined, is_filled) {
@@ -97,11 +93,6 @@ fn cache_text(repaired: &RepairedCache, dry_run: bool) -> Text {
 fn counts(repaired: &RepairedCache) -> (usize, usize) {
     let kernels = || repaired.scan.items.iter().filter(|item| item.kind == ItemKind::Kernel);
     (kernels().count(), kernels().filter(|item| matches!(item.state, ItemState::Intact)).count())
-}
-
-/// Adds the first lines, and the number of the others.
-pub(super) fn list(text: &mut Text, lines: impl Iterator<Item = String>) {
-    text.list(lines, MAX_LISTED, |more| format!("  and {more} more, which --format json names"));
 }
 
 fn item_name(what: ItemKind, below: Option<&str>, name: &str) -> String {
@@ -180,6 +171,7 @@ pub(crate) struct CachesOutput {
     refused: usize,
     interrupted: bool,
     caches: Vec<OrError<CacheOutput, DirError>>,
+    triton: Vec<TritonOutput>,
     lacking: Vec<LackingOutput>,
     filled: Option<FilledOutput>,
     /// The store in the same directory, if there is one.
@@ -291,6 +283,7 @@ impl CachesOutput {
             refused,
             interrupted,
             caches: caches.chain(unreadable_dirs).collect(),
+            triton: repairs.triton.iter().map(TritonOutput::from).collect(),
             lacking: lacking(repairs).map(lacking_output).collect(),
             filled: repairs.filled.as_ref().map(filled_output),
             store: None,
@@ -335,22 +328,11 @@ fn moved_output(moved: &QuarantinedItem) -> MovedOutput {
 
 fn left_output(left: &SkippedItem) -> LeftOutput {
     let SkippedItem { kind: item_kind, name, below, cause, .. } = left;
-    let kind = match cause {
-        SkipCause::InProgress(InUse::Locked) | SkipCause::Lock(_) => "locked",
-        SkipCause::InProgress(_) => "in-progress",
-        SkipCause::Changed { .. } | SkipCause::Changing => "changed",
-        SkipCause::Unreadable { .. } => "unreadable",
-        SkipCause::OtherChip(_) => "other-chip",
-        SkipCause::Installed => "installed",
-        SkipCause::NotAFile { .. } => "not-a-file",
-        SkipCause::Displaced { .. } => "astray",
-        _ => "failed",
-    };
     LeftOutput {
         what: item_kind.to_string(),
         name: name.clone(),
         below: below.map(str::to_owned),
-        kind,
+        kind: cause_name(cause),
         why: cause.to_string(),
     }
 }

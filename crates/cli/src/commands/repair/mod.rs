@@ -3,15 +3,18 @@
 mod args;
 mod caches;
 mod caches_report;
+mod causes;
 mod outcome;
 mod restore;
 mod store;
+mod triton;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use opkeep_framework_cache::restore::quarantines;
 use opkeep_framework_cache::scan::find;
+use opkeep_framework_cache::triton::take as take_triton;
 use opkeep_store::is_store;
 use serde::Serialize;
 
@@ -61,7 +64,8 @@ fn print(repaired: &Repaired<impl Serialize>, output: &Output) -> anyhow::Result
 
 /// Whether there are caches of frameworks in the directory of a store.
 fn holds_caches(path: &Path) -> bool {
-    is_store(path) && find(path).is_ok_and(|found| !found.caches.is_empty())
+    is_store(path)
+        && find(path).is_ok_and(|mut found| !found.caches.is_empty() || !take_triton(&mut found).is_empty())
 }
 
 fn has_quarantines(paths: &[PathBuf]) -> bool {

@@ -6,6 +6,7 @@ use opkeep_framework_cache::fill::FillReport;
 use opkeep_framework_cache::quarantine::{QuarantineReport, RepairError};
 use opkeep_framework_cache::scan::{CacheScan, RankComparison};
 
+use super::triton::RepairedTriton;
 use crate::ui::output::ExitStatus;
 use crate::ui::text::Text;
 
@@ -38,6 +39,7 @@ pub(crate) struct Repairs {
     /// The paths in the arguments.
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) caches: Vec<RepairedCache>,
+    pub(crate) triton: Vec<RepairedTriton>,
     pub(crate) unreadable_dirs: UnreadableDirs,
     pub(crate) filled: Option<FillReport>,
     /// A comparison of the ranks, if no rank is filled: ranks that lack kernels compile them while others wait.

@@ -7,7 +7,7 @@ use opkeep_framework_cache::restore::{
 use serde::Serialize;
 
 use super::args::Args;
-use super::caches_report::list;
+use super::causes::list;
 use crate::ui::json::{self, OrError};
 use crate::ui::output::{ExitStatus, Output, chain};
 use crate::ui::text::{Text, counted};

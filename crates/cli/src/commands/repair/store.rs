@@ -24,7 +24,7 @@ pub(crate) fn repair(
     let access = if args.dry_run { Access::ReadOnly } else { Access::ReadWrite };
     let root = store_path.root.to_string_lossy();
     let Some(store) = store_path.open(access, &args.store, output)? else {
-        let text = Text::of(format_args!("there is no store at {root}"));
+        let text = Text::of(format_args!("there is no store at {root}; the first build creates it"));
         let json =
             StoreOutput { root: root.into_owned(), dry_run: args.dry_run, left: 0, targets: Vec::new() };
         return Ok(Repaired { text, json, exit_status: ExitStatus::Success });
@@ -88,7 +88,10 @@ fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
     }
     if let Some((before, now)) = &report.counted {
         let before = before.as_ref().map_or("unknown".to_owned(), size_text);
-        text.line(format_args!("  size: {}; the size file said {before}, and is corrected", size_text(now)));
+        text.line(format_args!(
+            "  size: {}; the recorded size was {before}, and is corrected",
+            size_text(now)
+        ));
     }
     if report.busy {
         text.line("  another process evicts entries: it counts the size and deletes stale files");

@@ -211,7 +211,7 @@ impl VerifyTally {
             number => format!(", {} of other kinds skipped", counted(number, "file")),
         };
         text.line(format_args!(
-            "{} checked: {valid} valid, {refused} refused; {} unusable{passed_over}",
+            "{} checked: {valid} valid, {refused} refused; {} could not be checked{passed_over}",
             counted(checked, "kernel"),
             counted(unusable, "file")
         ));

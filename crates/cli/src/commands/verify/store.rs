@@ -120,7 +120,7 @@ impl CheckedStores {
     ) -> anyhow::Result<()> {
         let root = store_path.root.to_string_lossy();
         let Some(store) = store_path.open(Access::ReadOnly, args, output)? else {
-            self.text.line(format_args!("there is no store at {root}"));
+            self.text.line(format_args!("there is no store at {root}; the first build creates it"));
             self.stores.push(StoreOutput { root: json::path(&store_path.root), targets: Vec::new() });
             return Ok(());
         };
@@ -246,7 +246,11 @@ fn other_files_text(target: &str, other_files: &[&OtherFile]) -> Text {
     let mut text = Text::of(format_args!("other files in {target}: {}", kinds.join(", ")));
     let foreign = other_files.iter().filter(|file| file.kind.is_foreign());
     let line = |file: &&OtherFile| format!("  {:<14} {}", file.kind.name(), file.path.display());
+    let has_foreign = foreign.clone().next().is_some();
     text.list(foreign.map(line), MAX_LISTED, |more| format!("  and {} more", counted(more, "other")));
+    if has_foreign {
+        text.line("  opkeep did not write these files, and leaves them: delete them if you do not need them");
+    }
     text
 }
 

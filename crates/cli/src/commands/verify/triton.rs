@@ -4,19 +4,21 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use opkeep_digest::Digest;
-use opkeep_framework_cache::triton::{KeyFiles, TritonDir, TritonGroup};
+use opkeep_framework_cache::triton::{
+    Compared, FileState, KeyDir, KeyFiles, StoredGroup, TRITON, TritonDir, TritonGroup,
+};
 use opkeep_fs::CancelToken;
 use opkeep_store::Access;
 use serde::Serialize;
 
 use super::findings::{FindingOutput, finding_outputs, line};
 use crate::flags::store::StoreArgs;
-use crate::input::groups::{Compared, StoredGroup, TRITON, compare, stored_groups};
+use crate::input::groups::stored_groups;
 use crate::input::real_path;
 use crate::input::store::{StorePath, threads};
 use crate::ui::json;
 use crate::ui::output::{Output, chain};
-use crate::ui::text::{Text, counted};
+use crate::ui::text::{Text, counted, shell_quoted};
 
 /// The maximum number of damaged kernels of a directory that are listed in text.
 const MAX_LISTED: usize = 50;
@@ -36,6 +38,9 @@ pub(crate) struct CheckedTriton {
 #[derive(Serialize)]
 pub(crate) struct TritonOutput {
     folder: String,
+    /// The directories of its keys.
+    directories: usize,
+    /// The kernels, each counted in each directory that has its files.
     kernels: usize,
     intact: usize,
     /// How many of the intact ones have the bytes of an entry of the store.
@@ -49,10 +54,20 @@ struct DamagedOutput {
     file: String,
     kernel: String,
     target: String,
-    /// The key of the entry that its files differ from least, if there is one.
+    /// The key of the entry that its files should be, if there is one.
     stored: Option<String>,
     problems: Vec<String>,
     findings: Vec<FindingOutput>,
+}
+
+/// The files of one of Triton's directories.
+#[derive(Default)]
+struct Found {
+    directories: usize,
+    /// Whether a kernel lies in the directory of its key, and another one in that of a toolchain.
+    is_twofold: bool,
+    groups: Vec<TritonGroup>,
+    others: usize,
 }
 
 impl CheckedTriton {
@@ -67,16 +82,25 @@ impl CheckedTriton {
         let mut unreadable = Vec::new();
         for dir in dirs {
             let mut new = |path: &Path| !cancel.is_cancelled() && self.seen.insert(real_path(path));
-            let keys: Vec<_> = dir.keys.iter().filter(|key| new(&key.path)).collect();
+            let keys: Vec<_> = dir.keys.into_iter().filter(|key| new(&key.path)).collect();
             if keys.is_empty() {
                 continue;
             }
-            let mut found = KeyFiles::default();
+            let stored = stored_of(&keys, store, cancel, output);
+            let is_of_toolchain = |key: &KeyDir| key.toolchain.is_some();
+            let is_twofold = keys.iter().any(is_of_toolchain) && !keys.iter().all(is_of_toolchain);
+            let mut found = Found { is_twofold, ..Found::default() };
             for key in keys {
-                match key.judge() {
+                let judge = || -> std::io::Result<KeyFiles> {
+                    let mut files = key.judge()?;
+                    key.add_stored(&mut files, &stored)?;
+                    Ok(files)
+                };
+                match judge() {
                     Ok(files) => {
+                        found.directories += 1;
                         found.groups.extend(files.groups);
-                        found.others.extend(files.others);
+                        found.others += files.others.len();
                     }
                     Err(error) => {
                         let error = anyhow::Error::new(error);
@@ -87,73 +111,82 @@ impl CheckedTriton {
                     }
                 }
             }
-            let stored = stored_of(&found.groups, store, cancel, output);
             self.judge(&dir.path, &found, &stored);
         }
         unreadable
     }
 
-    fn judge(&mut self, path: &Path, found: &KeyFiles, stored: &[StoredGroup]) {
-        let (mut lines, mut damaged, mut as_stored) = (Vec::new(), Vec::new(), 0);
+    fn judge(&mut self, path: &Path, found: &Found, stored: &[StoredGroup]) {
+        let (mut lines, mut damaged, mut as_stored, mut as_stored_files) = (Vec::new(), Vec::new(), 0, 0);
+        let (mut kernels, mut intact) = (0, 0);
         for group in &found.groups {
-            let compared = compare(group, stored).into_iter().next();
-            let is_as_stored = compared.as_ref().is_some_and(|compared| compared.differing() == 0);
-            if group.is_intact() && (is_as_stored || compared.is_none()) {
+            let meant = group.meant(stored);
+            let is_as_stored = meant.as_ref().is_some_and(|meant| meant.differing() == 0);
+            let is_intact = group.is_intact() && (is_as_stored || meant.is_none());
+            kernels += usize::from(group.is_kernel);
+            if !is_intact {
+                let (text, output) = damaged_group(group, meant.as_ref());
+                lines.push(text);
+                damaged.push(output);
+            } else if group.is_kernel {
+                intact += 1;
                 as_stored += usize::from(is_as_stored);
-                continue;
+            } else {
+                as_stored_files += group.files.len();
             }
-            let (text, output) = damaged_group(group, compared.as_ref());
-            lines.push(text);
-            damaged.push(output);
         }
-        let (kernels, others) = (found.groups.len(), found.others.len());
-        let intact = kernels - damaged.len();
         self.text.line(format_args!(
-            "Triton's directory {}: {}, {intact} intact, {} damaged; {as_stored} as in the store, {} not there",
+            "Triton's directory {}: {} in {}, {intact} intact, {} damaged; {as_stored} as in the store, {} not stored",
             path.display(),
             counted(kernels, "kernel"),
+            if found.directories == 1 { "1 directory".to_owned() } else { format!("{} directories", found.directories) },
             damaged.len(),
             intact - as_stored,
         ));
+        if found.is_twofold {
+            self.text.line(
+                "  a kernel is counted in each directory: Triton opens KEY.opkeep-*, and KEY has copies",
+            );
+        }
         let more = lines.len().saturating_sub(MAX_LISTED);
         self.text.extend(lines.into_iter().take(MAX_LISTED));
         if more > 0 {
             self.text.line(format_args!("  and {}", counted(more, "other")));
         }
-        if others > 0 {
-            self.text.line(format_args!(
-                "  beside the kernels, {}, which nothing describes",
-                counted(others, "file")
-            ));
+        let files = found.others + as_stored_files;
+        if files > 0 {
+            let of_these = if as_stored_files > 0 {
+                format!("{as_stored_files} as in the store, {} which nothing describes", found.others)
+            } else {
+                "which nothing describes".to_owned()
+            };
+            self.text.line(format_args!("  beside the kernels, {}, {of_these}", counted(files, "file")));
         }
         if !damaged.is_empty() {
-            self.text.line(format_args!("  {}", HELP));
+            self.text
+                .line(format_args!("  `opkeep repair {}` {HELP}", shell_quoted(&path.to_string_lossy())));
         }
         self.intact += intact;
         self.refused += damaged.len();
         self.dirs.push(TritonOutput {
             folder: json::path(path),
+            directories: found.directories,
             kernels,
             intact,
             stored: as_stored,
-            other_files: others,
+            other_files: files,
             damaged,
         });
     }
 }
 
-/// What to do about damage in Triton's directory.
-pub(crate) const HELP: &str = "with opkeep's manager, Triton's next hit writes what differs again from the store; without it, \
-    delete the directory of the key, and Triton compiles its kernels again";
+/// What a repair does about damage in Triton's directory.
+const HELP: &str = "writes again from the store what differs, and quarantines a damaged kernel that is not stored, so that \
+    Triton compiles it again";
 
-/// Returns the entries for the groups, if there is a store that can be used.
-fn stored_of(
-    groups: &[TritonGroup],
-    args: &StoreArgs,
-    cancel: &CancelToken,
-    output: &Output,
-) -> Vec<StoredGroup> {
-    let keys: BTreeSet<Digest> = groups.iter().map(|group| group.framework_key).collect();
+/// Returns the entries of the keys, if there is a store that can be used.
+fn stored_of(keys: &[KeyDir], args: &StoreArgs, cancel: &CancelToken, output: &Output) -> Vec<StoredGroup> {
+    let keys: BTreeSet<Digest> = keys.iter().map(KeyDir::framework_key).collect();
     let read = || {
         let store = StorePath::default_store(args)?.open(Access::ReadOnly, args, output)?;
         let Some(store) = store else { return Ok(Vec::new()) };
@@ -167,18 +200,28 @@ fn stored_of(
     })
 }
 
-fn damaged_group(group: &TritonGroup, compared: Option<&Compared<'_>>) -> (Text, DamagedOutput) {
+fn damaged_group(group: &TritonGroup, meant: Option<&Compared<'_>>) -> (Text, DamagedOutput) {
     let TritonGroup { path, kernel, target, problems, report, .. } = group;
     let of_kernel = if kernel.is_empty() { String::new() } else { format!(" ({kernel} for {target})") };
     let mut text = Text::of(format_args!("  damaged  {}{of_kernel}", path.display()));
     let mut problems = problems.clone();
-    let stored = compared.map(|compared| compared.stored.key);
     // A file that is missing is a problem of the group already.
-    let is_new = |difference: &String| problems.is_empty() || difference.contains("differs");
-    let differences: Vec<String> =
-        compared.iter().flat_map(|compared| compared.differences()).filter(is_new).collect();
-    if let Some(key) = stored.filter(|_| !differences.is_empty()) {
-        problems.push(format!("{}; the entry is {key}", differences.join(", ")));
+    let is_new = |state| problems.is_empty() || state == FileState::Differs;
+    let differences: Vec<String> = meant
+        .iter()
+        .flat_map(|meant| meant.files.iter().zip(meant.texts()))
+        .filter(|(file, _)| is_new(file.state))
+        .filter_map(|(_, text)| text)
+        .collect();
+    match meant {
+        Some(meant) if !differences.is_empty() => {
+            problems.push(format!("{}; the entry is {}", differences.join(", "), meant.stored.key));
+        }
+        _ => {
+            problems.extend(group.unlike_record.iter().map(|name| {
+                format!("`{name}` has other bytes than the record `{}.opkeep` states", group.name)
+            }))
+        }
     }
     text.extend(problems.iter().map(|problem| Text::of(format_args!("    error    {problem}"))));
     text.extend(report.iter().flat_map(|report| report.errors()).map(line));
@@ -186,7 +229,7 @@ fn damaged_group(group: &TritonGroup, compared: Option<&Compared<'_>>) -> (Text,
         file: json::path(path),
         kernel: kernel.clone(),
         target: target.clone(),
-        stored: stored.map(|key| key.to_string()),
+        stored: meant.map(|meant| meant.stored.key.to_string()),
         problems,
         findings: report.as_ref().map(finding_outputs).unwrap_or_default(),
     };
