@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    build, clear, completions, explain, gc, import, inspect, repair, run, stats, targets, verify,
+    build, clear, completions, explain, gc, import, inspect, key, repair, run, stats, targets, verify,
 };
 use crate::flags::ENVIRONMENT;
 use crate::ui::interrupt;
@@ -77,6 +77,7 @@ pub(crate) enum Command {
     Stats(stats::Args),
     Clear(clear::Args),
     Targets(targets::Args),
+    Key(key::Args),
     Completions(completions::Args),
 }
 
@@ -94,6 +95,7 @@ impl Command {
             Self::Stats(args) => stats::run(args, output),
             Self::Clear(args) => clear::run(args, output),
             Self::Targets(args) => targets::run(args, output),
+            Self::Key(args) => key::run(args, output),
             Self::Completions(args) => completions::run(args, Args::command(), output),
         }
     }

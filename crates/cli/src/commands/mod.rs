@@ -7,6 +7,7 @@ pub(crate) mod explain;
 pub(crate) mod gc;
 pub(crate) mod import;
 pub(crate) mod inspect;
+pub(crate) mod key;
 pub(crate) mod repair;
 pub(crate) mod run;
 pub(crate) mod stats;

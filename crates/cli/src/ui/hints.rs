@@ -11,6 +11,7 @@ use opkeep_framework_cache::scan::find;
 use opkeep_onnx::{ModelError, OnnxError};
 use opkeep_store::StoreError;
 use opkeep_tensors::TensorError;
+use opkeep_trust::TrustError;
 
 use crate::ui::text::{counted, shell_quoted};
 
@@ -28,6 +29,8 @@ pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
             of_backend(error)
         } else if let Some(error) = cause.downcast_ref() {
             of_repair(error)
+        } else if let Some(error) = cause.downcast_ref() {
+            of_trust(error)
         } else if let Some(OnnxError::Model(error)) = cause.downcast_ref() {
             of_model(error)
         } else {
@@ -182,6 +185,23 @@ pub(crate) fn input_error(error: TensorError) -> anyhow::Error {
              or --input-fill random:SEED"
         ),
         _ => error.into(),
+    }
+}
+
+/// Returns the command that makes a file with keys acceptable. That of another user is not this user's to change.
+fn of_trust(error: &TrustError) -> Option<String> {
+    let quoted = |path: &Path| shell_quoted(&path.to_string_lossy());
+    match error {
+        TrustError::NotPrivate { path, owner, user, .. } if owner == user => {
+            Some(format!("`chmod 600 {}` ends the access of other users", quoted(path)))
+        }
+        TrustError::Writable { path, owner, user, .. } if owner == user => {
+            Some(format!("`chmod go-w {}` ends the access of other users", quoted(path)))
+        }
+        error if error.is_secret_key() => {
+            Some("`opkeep key show FILE` prints the public key of a secret key's file".to_owned())
+        }
+        _ => None,
     }
 }
 

@@ -114,6 +114,9 @@ fn json_fields_are_unchanged() {
     run(&["inspect", entries[0].to_str().unwrap()]);
     run(&["inspect", SQUARE]);
 
+    run(&["key", "generate", "builds-1", "--out", "secret"]);
+    run(&["key", "show", "secret"]);
+
     // A store with damage, and with stale files of killed processes.
     fs::write(&entries[0], "torn").unwrap();
     let target = entries[0].parent().unwrap().parent().unwrap().parent().unwrap();
@@ -215,6 +218,15 @@ fn error_texts_are_unchanged() {
         &["gc", "--max-size", "much"],
         &["gc", "--older-than", "soon"],
         &["stats"],
+        &["key"],
+        &["key", "generate", "builds 1", "--out", "secret"],
+        &["key", "generate", "builds-1"],
+        &["key", "generate", "builds-1", "--out", "notes.txt"],
+        &["key", "generate", "builds-1", "--out", "missing/secret"],
+        &["key", "show", "missing"],
+        &["key", "show", "notes.txt"],
+        &["key", "show", "broken.onnx"],
+        &["key", "show", "empty"],
         &["clear"],
         &["clear", "--op_compiler_cache_dir", "store"],
     ];

@@ -195,6 +195,9 @@ fn stores(checker: &mut Checker) {
     for args in [&["stats"][..], &["gc"], &["completions", "bash"]] {
         run(args[0], args);
     }
+    run("key generate", &["key", "generate", "builds-1", "--out", "secret"]);
+    run("key show", &["key", "show", "secret"]);
+    run(EARLY, &["key", "generate", "builds-1", "--out", "secret"]);
     run("build", &["build", NETWORK, "--target", "cpu"]);
     let other = place.write("five.info", square_of(5));
     let other = other.to_str().unwrap();

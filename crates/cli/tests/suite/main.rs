@@ -42,6 +42,8 @@ mod json;
 #[cfg(test)]
 mod kernel_meta;
 #[cfg(test)]
+mod key;
+#[cfg(test)]
 mod main_job;
 #[cfg(test)]
 mod names;
