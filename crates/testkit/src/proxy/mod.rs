@@ -1,10 +1,12 @@
 //! A TCP proxy on loopback that makes a network slow, or lets it fail at any byte of a dialogue.
 
 mod edit;
+mod hanging;
 mod relay;
 mod settings;
 mod state;
 
+pub use hanging::HangingPort;
 pub use settings::{Counted, Direction, Fault, FaultKind, ProxySettings};
 pub use state::ProxyCounts;
 

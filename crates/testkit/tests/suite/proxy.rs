@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use opkeep_testkit::proxy::{Direction, Fault, FaultKind, Proxy, ProxySettings};
+use opkeep_testkit::proxy::{Direction, Fault, FaultKind, HangingPort, Proxy, ProxySettings};
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(20);
@@ -351,6 +351,15 @@ fn a_pipelined_request_is_one_round_trip() {
     }
     stream.read_exact(&mut [0; 10]).unwrap();
     assert_eq!(proxy.counts().round_trips, 1);
+}
+
+#[test]
+fn connecting_to_a_hanging_port_gets_no_answer() {
+    let port = HangingPort::start().unwrap();
+    for _ in 0..2 {
+        let error = TcpStream::connect_timeout(&port.address(), SHORT).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+    }
 }
 
 fn wait_until(mut done: impl FnMut() -> bool) {
