@@ -9,7 +9,7 @@ use opkeep_store::{Access, CacheMode, Store, StoreConfig, StoreError, TargetStor
 use crate::error::CacheError;
 use crate::kept_lock::kept_locks;
 use crate::outage::Outage;
-use crate::remote::{RemoteClient, RemoteConfig};
+use crate::remote::{RemoteConfig, RemoteTier};
 use crate::target::TargetCache;
 use crate::tiers::{Shared, Target};
 use crate::warning::{OnWarning, WarningKind, Warnings};
@@ -79,7 +79,7 @@ impl Cache {
         for warning in store.iter().flat_map(Store::limit_warnings) {
             warnings.warn(WarningKind::Limits, warning);
         }
-        let remote = remote.map(RemoteClient::new);
+        let remote = remote.map(RemoteTier::new);
         let (kept_locks, outage) = (kept_locks(), Outage::new(write_pause));
         let shared = Arc::new(Shared { mode, store, remote, warnings, kept_locks, outage });
         Ok(Self { shared, targets: Mutex::default() })
@@ -99,7 +99,7 @@ impl Cache {
         // The targets are not locked here, since the caller's function for warnings may call this function.
         let store = self.open_target(name)?;
         let shared = Arc::clone(&self.shared);
-        let target = TargetCache::new(Target { shared, name: name.to_owned(), store });
+        let target = TargetCache::new(Target::new(shared, name.to_owned(), store));
         let mut targets = self.locked();
         match targets.iter().find(|(known, _)| known == name) {
             Some((_, other)) => Ok(other.clone()),

@@ -13,6 +13,9 @@ use crate::timer::{Timed, Timer};
 /// stale later than that.
 const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
+/// The time between two heartbeats.
+const HEARTBEAT: Duration = Duration::from_millis(250);
+
 /// The locks of all pending keys of a cache.
 pub(crate) type KeptLocks = Arc<Timer<KeptLock>>;
 
@@ -31,6 +34,7 @@ struct State {
     /// The permit counts the lock's open file.
     lock: Option<(KeyLock, OpenFilePermit)>,
     resumed: Instant,
+    heartbeat: Instant,
 }
 
 impl KeptLock {
@@ -38,16 +42,28 @@ impl KeptLock {
     /// release the lock later.
     pub(crate) fn new(lock: KeyLock, locks: &KeptLocks) -> Option<Arc<Self>> {
         let (lock, resumed) = (Some((lock, OpenFilePermit::take()?)), Instant::now());
-        let kept =
-            Arc::new(Self { state: Mutex::new(State { lock, resumed }), process: ProcessId::current() });
+        let kept = Arc::new(Self {
+            state: Mutex::new(State { lock, resumed, heartbeat: resumed }),
+            process: ProcessId::current(),
+        });
         locks.add(resumed + LONGEST_IDLE, &kept).then_some(kept)
     }
 
-    /// Records that the caller resumed the key.
+    /// Records that the caller resumed the key, and gives the other waiters on this host a heartbeat.
     pub(crate) fn resumed(&self) {
         if let Some(mut state) = self.locked() {
-            state.resumed = Instant::now();
+            let now = Instant::now();
+            state.resumed = now;
+            if now >= state.heartbeat + HEARTBEAT {
+                state.heartbeat = now;
+                state.lock.iter().for_each(|(lock, _)| lock.heartbeat());
+            }
         }
+    }
+
+    /// Whether the lock is still held.
+    pub(crate) fn is_held(&self) -> bool {
+        self.locked().is_some_and(|state| state.lock.is_some())
     }
 
     /// Takes the lock, unless it was released.

@@ -54,12 +54,15 @@ mod cache;
 mod claim;
 mod error;
 mod failure;
+mod fetch;
 mod kept_lock;
 mod miss;
 mod outage;
 mod pending;
+mod per_process;
 mod protocol;
 mod query;
+mod random;
 mod remote;
 mod target;
 mod ticket;
@@ -72,13 +75,15 @@ pub use cache::{Cache, CacheConfig};
 pub use claim::{Claim, Hit, Source};
 pub use error::{CacheError, PublishError};
 pub use failure::Failure;
+pub use fetch::FetchReport;
 pub use miss::Miss;
 pub use pending::PendingKey;
 pub use query::{Accept, Query, Wait};
+pub use remote::lease;
 pub use remote::{
-    Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, Lease, LeaseGuard, LeaseToken, LeaseValue,
-    LeaseValueError, ListedObject, Listing, ObjectName, ObjectNameError, PutAnswer, RemoteConfig,
-    RemoteContext, RemoteEngine, RemoteError, RemoteKey, RemoteObject, RemotePolicy, RemoteTier,
+    Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, LeaseToken, LeaseValue, LeaseValueError,
+    ListedObject, Listing, Namespace, NamespaceError, ObjectName, ObjectNameError, ObjectNames, PutAnswer,
+    RemoteConfig, RemoteContext, RemoteEngine, RemoteError, RemoteObject, RemotePolicy,
 };
 pub use target::TargetCache;
 pub use ticket::{Published, Ticket};

@@ -11,10 +11,14 @@ use opkeep_store::{KeyLock, LockWaiter};
 
 use crate::kept_lock::KeptLock;
 use crate::miss::Miss;
-use crate::remote::LeaseWait;
+use crate::remote::Watch;
 use crate::ticket::Ticket;
 use crate::tiers::Target;
 use crate::unshared::UnsharedReason;
+
+/// The time between two look-ups in the local store for a key whose lock is not held: another caller on this host may have
+/// published the entry.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// A wait for a key. [`TargetCache::resume`](crate::TargetCache::resume) tries again to get the key; dropping the pending key
 /// ends the wait.
@@ -46,7 +50,10 @@ enum State {
 pub(crate) struct Leased {
     pub(crate) hold: Hold,
     pub(crate) miss: Miss,
-    pub(crate) wait: LeaseWait,
+    /// Has the board ask for the key. `None` before the first look.
+    pub(crate) watch: Option<Watch>,
+    /// The last look-up in the local store.
+    pub(crate) looked: Instant,
 }
 
 /// The state of the key's lock on this host while its caller requests a lease.
@@ -124,7 +131,7 @@ impl PendingKey {
     pub fn is_stale(&mut self, timeout: Duration) -> bool {
         match &mut self.state {
             State::Locked(waiter, _) => waiter.is_stale(timeout),
-            State::Leased(leased) => leased.wait.is_stale_for(timeout, Instant::now()),
+            State::Leased(leased) => leased.is_stale(timeout),
             State::Ended => true,
         }
     }
@@ -179,6 +186,27 @@ impl Drop for PendingKey {
 }
 
 impl Leased {
+    pub(crate) fn new(hold: Hold, miss: Miss, watch: Option<Watch>) -> Self {
+        Self { hold, miss, watch, looked: Instant::now() }
+    }
+
+    /// Whether another attempt may bring something.
+    pub(crate) fn is_due(&self) -> bool {
+        let has_news = self.watch.as_ref().is_none_or(Watch::has_news);
+        let may_be_local = match &self.hold {
+            Hold::Kept(kept) => !kept.is_held(),
+            Hold::Parked | Hold::Unlocked(_) => true,
+            Hold::Locked(_) => false,
+        };
+        has_news || may_be_local && self.looked.elapsed() >= LOOK_AGAIN
+    }
+
+    /// Whether the lease holder gave no heartbeat for `timeout`, or none is known.
+    pub(crate) fn is_stale(&self, timeout: Duration) -> bool {
+        let alive = self.watch.as_ref().and_then(Watch::alive_at);
+        alive.is_none_or(|alive| alive.elapsed() >= timeout)
+    }
+
     pub(crate) fn lock(&self) -> Option<&KeyLock> {
         match &self.hold {
             Hold::Locked(lock) => Some(lock),

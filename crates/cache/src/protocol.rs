@@ -6,8 +6,9 @@
 //!
 //! **Waits for other hosts.** A caller waits while the other host renews its lease, but no longer than its own build may
 //! take, from the time at which it began to wait for the key on any host. After that, and in the
-//! [other cases that end a wait](crate::remote::LeaseWait), the caller builds without the lease. A failure that would repeat
-//! reaches all waiters on this host at once; a tier passes on no failures to other hosts.
+//! [other cases that end a wait](crate::remote::lease::LeaseObserver), the caller builds without the lease. A failure that would
+//! repeat reaches all waiters on this host at once; a tier passes on no failures to other hosts. A waiting caller does not call the
+//! engine: a thread asks for the keys of all callers, and the caller acts when there is news of its key.
 //!
 //! **Without a lock.** A host without a store, or whose store has no locks, requests a lease nevertheless. A caller that
 //! builds because the lock holder is stale does not, since that holder may have the lease, too.
@@ -25,7 +26,8 @@ use crate::failure::Failure;
 use crate::miss::Miss;
 use crate::pending::{Hold, Leased, PendingKey, Resumed};
 use crate::query::{Query, Wait};
-use crate::remote::{LeaseAttempt, LeaseWait, RemoteClient};
+use crate::remote::lease::{HeldLease, LeaseStep};
+use crate::remote::{Claimed, News, RemoteTarget, Watch};
 use crate::ticket::Ticket;
 use crate::tiers::{Looked, Target};
 use crate::unshared::UnsharedReason;
@@ -40,6 +42,20 @@ const PAUSE_SHARE: u32 = 10;
 const DEFAULT_HOLD_LIMIT: Duration = Duration::from_secs(3600);
 /// The time between two heartbeats of a holder that calls the remote tier, without the time of the call.
 const CALL_GRACE: Duration = Duration::from_secs(3);
+
+/// The number of steps of one attempt: each claim that fails leads to a wait, unless other hosts' leases end at that moment.
+const MAX_STEPS: u32 = 8;
+
+/// The outcome of the claim of a lease.
+enum Step {
+    Done(Box<Claim>),
+    /// The caller builds, and has the lease.
+    Build(HeldLease),
+    /// More is known of the leases.
+    Again,
+    /// There is no lease.
+    None,
+}
 
 /// The attempts of one caller to get or begin one key.
 ///
@@ -90,26 +106,26 @@ impl Protocol<'_> {
                 None => UnsharedReason::NoStore,
                 Some(_) => UnsharedReason::ReadOnly,
             };
-            return Ok(self.unshared(missing, reason, LeaseWait::default()));
+            return Ok(self.unshared(missing, reason, None));
         };
-        Ok(self.decide(store, store.try_lock(self.key), missing, LeaseWait::default()))
+        Ok(self.decide(store, store.try_lock(self.key), missing, None))
     }
 
     /// Another attempt.
     pub(crate) fn poll(self, pending: PendingKey) -> Claim {
         match (pending.resume(), &self.target.store) {
             (Resumed::Locked(waiter, missing), Some(store)) => {
-                self.decide(store, store.poll(waiter), missing, LeaseWait::default())
+                self.decide(store, store.poll(waiter), missing, None)
             }
-            (Resumed::Leased(leased), _) if !leased.wait.is_due(Instant::now()) => self.pending(leased),
-            (Resumed::Leased(Leased { hold, miss, wait }), store) => match (hold.for_attempt(), store) {
-                (Hold::Parked, Some(store)) => self.decide(store, store.try_lock(self.key), miss, wait),
-                (Hold::Unlocked(reason), _) => self.unlocked(reason, wait),
-                (hold, _) => self.try_remote(Leased { hold, miss, wait }),
+            (Resumed::Leased(leased), _) if !self.is_due(&leased) => self.pending(leased),
+            (Resumed::Leased(Leased { hold, miss, watch, .. }), store) => match (hold.for_attempt(), store) {
+                (Hold::Parked, Some(store)) => self.decide(store, store.try_lock(self.key), miss, watch),
+                (Hold::Unlocked(reason), _) => self.unlocked(reason, watch),
+                (hold, _) => self.try_remote(Leased::new(hold, miss, watch)),
             },
             // Without a store no key is locked.
             (Resumed::Locked(..) | Resumed::Ended, _) => {
-                self.unshared(Miss::NoStore, UnsharedReason::NoStore, LeaseWait::default())
+                self.unshared(Miss::NoStore, UnsharedReason::NoStore, None)
             }
         }
     }
@@ -152,15 +168,15 @@ impl Protocol<'_> {
         store: &TargetStore,
         mut attempt: Result<TryLockOutcome, StoreError>,
         missing: Miss,
-        wait: LeaseWait,
+        watch: Option<Watch>,
     ) -> Claim {
         let without = |reason, text: &str| {
             self.target.warn(WarningKind::Locks, text);
-            self.unlocked(reason, LeaseWait::default())
+            self.unlocked(reason, None)
         };
         loop {
             match attempt {
-                Ok(TryLockOutcome::Acquired(lock)) => return self.locked(lock, wait),
+                Ok(TryLockOutcome::Acquired(lock)) => return self.locked(lock, watch),
                 Ok(TryLockOutcome::HolderFailed(text)) => {
                     if let Some(failure) = Failure::for_waiter(&text, self.query.time_limit) {
                         return Claim::HolderFailed(failure);
@@ -192,7 +208,7 @@ impl Protocol<'_> {
                 }
                 Err(error) if store.stops_every_write(&error) => {
                     self.target.pause_writing(&error);
-                    return self.unlocked(UnsharedReason::ReadOnly, wait);
+                    return self.unlocked(UnsharedReason::ReadOnly, watch);
                 }
                 Err(error) => {
                     return without(
@@ -206,80 +222,130 @@ impl Protocol<'_> {
 
     /// Returns the time without a heartbeat after which the lock holder is stale.
     fn stale_after(self) -> Duration {
-        let call = self.target.remote().map(|remote| remote.call_timeout().saturating_add(CALL_GRACE));
+        let call =
+            self.target.used_remote().map(|remote| remote.client().call_timeout().saturating_add(CALL_GRACE));
         call.map_or(self.query.stale_after, |call| call.max(self.query.stale_after))
     }
 
     /// Looks up the entry again under the lock, then in the remote tier.
-    fn locked(self, lock: KeyLock, wait: LeaseWait) -> Claim {
+    fn locked(self, lock: KeyLock, watch: Option<Watch>) -> Claim {
         match self.target.look_again(self.key, self.query, Some(&lock)) {
             Looked::Taken(entry) if lock.waited() => hit(entry, Source::Waited),
             Looked::Taken(entry) => hit(entry, Source::Local),
-            Looked::Missing(miss) => self.try_remote(Leased { hold: Hold::Locked(lock), miss, wait }),
+            Looked::Missing(miss) => self.try_remote(Leased::new(Hold::Locked(lock), miss, watch)),
         }
     }
 
-    /// Looks up the entry in the remote tier, and requests a lease.
+    /// Looks up the entry in the remote tier, and claims a lease.
     fn try_remote(self, mut leased: Leased) -> Claim {
-        if let Some(entry) = self.look_remote(&leased) {
+        // In a forked child, the board that is watched is the parent's.
+        let is_waiting = leased.watch.take_if(|watch| !watch.is_own()).is_none() && leased.watch.is_some();
+        if !is_waiting && let Some(entry) = self.look_remote(&leased) {
             return hit(entry, Source::Remote);
         }
         let is_stale = matches!(leased.hold, Hold::Unlocked(UnsharedReason::HolderStale));
         let Some(remote) = self.target.leases().filter(|_| !is_stale) else { return self.build(leased) };
-        let hold_limit = self.query.hold_limit.unwrap_or(DEFAULT_HOLD_LIMIT);
-        let key = self.target.remote_key(self.key);
-        let target = Arc::clone(self.target);
-        let on_failure = move |why: &str| target.renewal_failed(why);
-        let requested = Instant::now();
-        let attempt = with_heartbeats(leased.lock(), || {
-            remote.lease(&key, hold_limit, self.query.limits(), Box::new(on_failure))
-        });
-        let attempt = attempt.unwrap_or_else(|why| {
-            self.target.remote_failed(why);
-            LeaseAttempt::None
-        });
-        match attempt {
-            LeaseAttempt::Granted(lease) => {
-                // The last lease holder may have published the entry since the look-up.
-                match self.look_remote(&leased) {
-                    Some(entry) => hit(entry, Source::Remote),
-                    None if self.query.is_cancelled() => Claim::Cancelled,
-                    None => {
+        for _ in 0..MAX_STEPS {
+            let step = match remote.news(self.key) {
+                News::Entry(entry) => match self.target.judge(entry, self.query, &leased.miss) {
+                    Some(entry) => return hit(entry, Source::Remote),
+                    None => continue,
+                },
+                News::Step(step) => step,
+            };
+            match step {
+                LeaseStep::Build { is_stale: false } => break,
+                LeaseStep::Build { is_stale: true } => return self.build_unleased(leased),
+                LeaseStep::Wait => return self.wait_for_lease(leased, remote),
+                LeaseStep::Claim { generation } => match self.claim(remote, generation, &leased) {
+                    Step::Done(claim) => return *claim,
+                    Step::Build(lease) => {
                         let (lock, miss) = (leased.hold.into_lock(), leased.miss);
-                        Claim::Build(self.ticket(miss, lock).with_lease(lease))
+                        return Claim::Build(self.ticket(miss, lock).with_lease(lease));
                     }
-                }
+                    Step::Again => {}
+                    // The caller's wait ended before the answer, and another host may still build.
+                    Step::None if is_waiting && self.query.limits().are_over() => {
+                        return match leased.is_stale(remote.client().lease_ttl()) {
+                            true => self.build_unleased(leased),
+                            false => self.wait_for_lease(leased, remote),
+                        };
+                    }
+                    Step::None => break,
+                },
             }
-            LeaseAttempt::Held { remaining, holder } => {
-                leased.wait.note(requested, holder, remaining, remote.lease_ttl());
-                if leased.wait.was_released_twice() {
-                    // The last lease holder may have published the entry since the look-up.
-                    return match self.look_remote(&leased) {
-                        Some(entry) => hit(entry, Source::Remote),
-                        None => self.build(leased),
-                    };
-                }
-                self.wait_for_lease(leased, requested, remote, hold_limit)
-            }
-            // The caller's wait ended before the answer, and another host may still build.
-            LeaseAttempt::None if leased.wait.is_held() && self.query.limits().are_over() => {
-                self.wait_for_lease(leased, requested, remote, hold_limit)
-            }
-            LeaseAttempt::None => self.build(leased),
         }
+        self.build(leased)
     }
 
-    /// Continues to wait for a lease that another host has, unless the wait took too long.
-    fn wait_for_lease(
-        self,
-        leased: Leased,
-        requested: Instant,
-        remote: &RemoteClient,
-        hold_limit: Duration,
-    ) -> Claim {
-        if !leased.wait.is_stale(requested) && !self.has_waited_enough(remote, hold_limit) {
+    /// Claims a lease, and looks for the entry with the lease in hand.
+    fn claim(self, remote: &RemoteTarget, generation: u64, leased: &Leased) -> Step {
+        match remote.has_leases(self.query.limits()) {
+            Ok(Some(true)) => {}
+            Ok(Some(false)) => {
+                self.target.warn_without_leases(remote);
+                return Step::None;
+            }
+            Ok(None) => return Step::None,
+            Err(why) => {
+                self.target.remote_failed(why);
+                return Step::None;
+            }
+        }
+        let claimed = with_heartbeats(leased.lock(), || {
+            remote.claim(self.key, generation, self.hold_limit(), self.query.limits())
+        });
+        let lease = match claimed {
+            Ok(Claimed::Granted(lease)) => lease,
+            Ok(Claimed::Held) => return Step::Again,
+            Ok(Claimed::None) => return Step::None,
+            Err(why) => {
+                self.target.remote_failed(why);
+                return Step::None;
+            }
+        };
+        // The last lease holder may have published the entry since the look-up.
+        let confirmed =
+            with_heartbeats(leased.lock(), || remote.confirm(self.key, generation, self.query.limits()));
+        let is_confirmed = confirmed.unwrap_or_else(|why| {
+            self.target.remote_failed(why);
+            true
+        });
+        if let News::Entry(entry) = remote.news(self.key)
+            && let Some(entry) = self.target.judge(entry, self.query, &leased.miss)
+        {
+            return Step::Done(Box::new(hit(entry, Source::Remote)));
+        }
+        if self.query.is_cancelled() {
+            return Step::Done(Box::new(Claim::Cancelled));
+        }
+        if !is_confirmed {
+            return Step::Again;
+        }
+        remote.finished(self.key);
+        Step::Build(lease)
+    }
+
+    /// Whether another attempt at a key that another host builds may bring something.
+    fn is_due(self, leased: &Leased) -> bool {
+        let is_over = |remote: &RemoteTarget| remote.client().is_paused() || self.has_waited_enough(remote);
+        leased.is_due() || self.target.leases().is_none_or(is_over)
+    }
+
+    /// Continues to wait for a lease that another host has, unless the wait took too long, or the tier is paused.
+    fn wait_for_lease(self, mut leased: Leased, remote: &RemoteTarget) -> Claim {
+        if remote.client().is_paused() {
+            return self.build(leased);
+        }
+        if !self.has_waited_enough(remote) {
+            leased.watch.get_or_insert_with(|| remote.watch(self.key));
             return self.pending(leased);
         }
+        self.build_unleased(leased)
+    }
+
+    /// Builds although another host has the lease, or may have it.
+    fn build_unleased(self, leased: Leased) -> Claim {
         self.target.warn(
             WarningKind::Remote,
             "another host holds the lease of a kernel for too long; compiling without it",
@@ -287,11 +353,17 @@ impl Protocol<'_> {
         self.build(leased)
     }
 
+    /// Returns the time for which a lease of this caller is renewed.
+    fn hold_limit(self) -> Duration {
+        self.query.hold_limit.unwrap_or(DEFAULT_HOLD_LIMIT)
+    }
+
     /// Whether the caller has waited for as long as its own build may take.
-    fn has_waited_enough(self, remote: &RemoteClient, hold_limit: Duration) -> bool {
+    fn has_waited_enough(self, remote: &RemoteTarget) -> bool {
+        let hold_limit = self.hold_limit();
         let longest = self.query.time_limit.map_or(hold_limit, |limit| limit.min(hold_limit));
-        // If a holder exits without releasing its lease, the lease ends after its time to live.
-        let longest = longest.saturating_add(remote.lease_ttl());
+        // If a holder exits without releasing its lease, the lease is taken over after its time to live.
+        let longest = longest.saturating_add(remote.client().lease_ttl());
         self.began.is_some_and(|began| began.elapsed() >= longest)
     }
 
@@ -301,15 +373,15 @@ impl Protocol<'_> {
     }
 
     /// Looks up the entry once more, then continues without the lock.
-    fn unlocked(self, reason: UnsharedReason, wait: LeaseWait) -> Claim {
+    fn unlocked(self, reason: UnsharedReason, watch: Option<Watch>) -> Claim {
         match self.target.look_again(self.key, self.query, None) {
             Looked::Taken(entry) => hit(entry, Source::Waited),
-            Looked::Missing(missing) => self.unshared(missing, reason, wait),
+            Looked::Missing(missing) => self.unshared(missing, reason, watch),
         }
     }
 
-    fn unshared(self, miss: Miss, reason: UnsharedReason, wait: LeaseWait) -> Claim {
-        self.try_remote(Leased { hold: Hold::Unlocked(reason), miss, wait })
+    fn unshared(self, miss: Miss, reason: UnsharedReason, watch: Option<Watch>) -> Claim {
+        self.try_remote(Leased::new(Hold::Unlocked(reason), miss, watch))
     }
 
     /// Returns a ticket without a lease.

@@ -7,6 +7,7 @@ use opkeep_store::{Entry, EntryBuilder, Lookup, Overwrite, PutOutcome, StoreErro
 
 use crate::claim::Claim;
 use crate::error::CacheError;
+use crate::fetch::FetchReport;
 use crate::miss::Miss;
 use crate::pending::PendingKey;
 use crate::protocol::Protocol;
@@ -83,6 +84,18 @@ impl TargetCache {
     /// local store. For a caller that prefers this entry to another kernel, and would not build it.
     pub fn get_remote(&self, key: &Digest, query: &Query<'_>) -> Option<Box<Entry>> {
         self.0.look_remote(key, query, &Miss::Absent)
+    }
+
+    /// Fetches the entries of `keys` that the local store lacks from the remote tier, in one call for up to 1024 of them, and writes
+    /// those that the caller uses to the local store. One more call asks which of the missing ones other hosts build. The query's
+    /// deadline and token end the calls; the rest of it is not used, except [`Query::accept`], which several threads call at once.
+    ///
+    /// `keys` should be all keys of a build: while it waits for other hosts, they are its plan. Hosts with the same plan learn
+    /// sooner of each other's entries.
+    ///
+    /// Without a remote tier that is read, all keys that the local store lacks are missing.
+    pub fn fetch(&self, keys: &[Digest], query: &Query<'_>) -> FetchReport {
+        self.0.fetch(keys, query)
     }
 
     /// Writes an entry to the local store without a ticket, in place of an existing one. Returns `None` if the store is not

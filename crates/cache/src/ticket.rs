@@ -11,7 +11,8 @@ use opkeep_store::{EntryBuilder, KeyLock, PutOutcome};
 use crate::error::PublishError;
 use crate::failure::Failure;
 use crate::miss::Miss;
-use crate::remote::{HeldLease, Limits};
+use crate::remote::Limits;
+use crate::remote::lease::HeldLease;
 use crate::tiers::Target;
 
 /// The duty to build the entry under a key, while other callers wait.
@@ -25,10 +26,26 @@ pub struct Ticket {
     key: Digest,
     miss: Miss,
     /// The lease. It is released before the lock; otherwise the next caller on this host would find the lease held.
-    lease: Option<HeldLease>,
+    lease: Option<TicketLease>,
     lock: Option<KeyLock>,
     cancel: Option<CancelToken>,
     process: ProcessId,
+}
+
+/// The lease of a ticket. Its end is progress of the plan: the hosts that wait look for the entry, or one of them takes over.
+struct TicketLease {
+    lease: Option<HeldLease>,
+    target: Arc<Target>,
+    process: ProcessId,
+}
+
+impl Drop for TicketLease {
+    fn drop(&mut self) {
+        drop(self.lease.take());
+        if let Some(remote) = self.target.leases().filter(|_| self.process.is_current()) {
+            remote.advance(1);
+        }
+    }
 }
 
 /// The places where [`Ticket::publish`] wrote an entry.
@@ -54,7 +71,8 @@ impl Ticket {
     }
 
     pub(crate) fn with_lease(mut self, lease: HeldLease) -> Self {
-        self.lease = Some(lease);
+        let (target, process) = (Arc::clone(&self.target), self.process);
+        self.lease = Some(TicketLease { lease: Some(lease), target, process });
         self
     }
 

@@ -15,14 +15,14 @@ use crate::kept_lock::KeptLocks;
 use crate::miss::Miss;
 use crate::outage::Outage;
 use crate::query::{Accept, Query};
-use crate::remote::{Limits, RemoteClient, RemoteKey};
+use crate::remote::{Limits, News, ObjectNames, RemoteTarget, RemoteTier};
 use crate::warning::{WarningKind, Warnings};
 
 /// The state that all targets of a cache share.
 pub(crate) struct Shared {
     pub(crate) mode: CacheMode,
     pub(crate) store: Option<Store>,
-    pub(crate) remote: Option<RemoteClient>,
+    pub(crate) remote: Option<Arc<RemoteTier>>,
     pub(crate) warnings: Warnings,
     /// The locks of keys that other hosts have leased.
     pub(crate) kept_locks: KeptLocks,
@@ -47,6 +47,7 @@ pub(crate) struct Target {
     pub(crate) shared: Arc<Shared>,
     pub(crate) name: String,
     pub(crate) store: Option<TargetStore>,
+    pub(crate) remote: Option<RemoteTarget>,
 }
 
 /// The outcome of one look-up.
@@ -56,6 +57,20 @@ pub(crate) enum Looked {
 }
 
 impl Target {
+    pub(crate) fn new(shared: Arc<Shared>, name: String, store: Option<TargetStore>) -> Self {
+        let tier = shared.remote.as_ref().filter(|tier| tier.client().reads());
+        let remote = tier.and_then(|tier| {
+            let names = ObjectNames::new(&tier.client().config().namespace, &name)?;
+            let (warnings, counted) = (shared.warnings.clone(), store.clone());
+            let on_failure = move |text: &str| {
+                counted.iter().for_each(TargetStore::count_remote_error);
+                warnings.warn(WarningKind::Remote, text);
+            };
+            Some(RemoteTarget::new(Arc::clone(tier), names, Arc::new(on_failure)))
+        });
+        Self { shared, name, store, remote }
+    }
+
     pub(crate) fn warn(&self, kind: WarningKind, text: impl fmt::Display) {
         self.shared.warnings.warn(kind, text);
     }
@@ -181,56 +196,70 @@ impl Target {
         }
     }
 
-    pub(crate) fn remote_key(&self, key: &Digest) -> RemoteKey {
-        RemoteKey::new(&*self.name, *key)
-    }
-
     /// Returns the remote tier, if the mode and the policy allow reading it.
-    pub(crate) fn read_remote(&self) -> Option<&RemoteClient> {
-        self.shared.remote.as_ref().filter(|remote| remote.reads() && self.shared.mode.reads())
+    pub(crate) fn read_remote(&self) -> Option<&RemoteTarget> {
+        self.remote.as_ref().filter(|_| self.shared.mode.reads())
     }
 
     /// Returns the remote tier, if the mode and the policy allow writing to it.
-    pub(crate) fn written_remote(&self) -> Option<&RemoteClient> {
-        self.shared.remote.as_ref().filter(|remote| remote.writes() && self.shared.mode.writes())
+    pub(crate) fn written_remote(&self) -> Option<&RemoteTarget> {
+        self.remote.as_ref().filter(|remote| remote.client().writes() && self.shared.mode.writes())
     }
 
     /// Returns the remote tier, if leases are used. A mode that does not read entries uses no leases: hosts would wait for each
     /// other without using each other's entries.
-    pub(crate) fn leases(&self) -> Option<&RemoteClient> {
+    pub(crate) fn leases(&self) -> Option<&RemoteTarget> {
         self.written_remote().filter(|_| self.shared.mode.reads())
     }
 
     /// Returns the remote tier, if it is used at all.
-    pub(crate) fn remote(&self) -> Option<&RemoteClient> {
+    pub(crate) fn used_remote(&self) -> Option<&RemoteTarget> {
         self.read_remote().or_else(|| self.written_remote())
     }
 
     /// Looks up an entry in the remote tier. An entry that the caller uses is written to the local store.
     pub(crate) fn look_remote(&self, key: &Digest, query: &Query<'_>, missing: &Miss) -> Option<Box<Entry>> {
         let remote = self.read_remote()?;
-        let found = remote.get(&self.remote_key(key), query.limits());
+        let looked = remote.look(key, query.limits());
         self.warn_of_pause(remote);
-        let entry = found.unwrap_or_else(|why| {
+        looked.unwrap_or_else(|why| {
             self.remote_failed(why);
-            None
-        })?;
+            false
+        });
+        let News::Entry(entry) = remote.news(key) else { return None };
+        self.judge(entry, query, missing)
+    }
+
+    /// Has the caller judge an entry that the remote tier returned. An entry that the caller uses is written to the local store.
+    pub(crate) fn judge(&self, entry: Box<Entry>, query: &Query<'_>, missing: &Miss) -> Option<Box<Entry>> {
+        let verdict = (query.accept)(&entry);
+        self.judged(entry, verdict, missing)
+    }
+
+    /// Does what the caller's judgement of an entry says.
+    pub(crate) fn judged(&self, entry: Box<Entry>, verdict: Accept, missing: &Miss) -> Option<Box<Entry>> {
         // The entry is written with its final stamp: this caller holds the key's lock, so it could not set the stamp later.
-        let (stamp, renewed) = match (query.accept)(&entry) {
+        let (stamp, renewed) = match verdict {
             Accept::Take => (entry.validation(), Vec::new()),
             Accept::Validated { stamp, renewed } => (stamp, renewed),
             Accept::Ignore => return None,
             Accept::Replace(reason) => {
-                self.remote_failed(format!("an entry of the remote cache cannot be used: {reason}"));
+                let is_new = self.remote.as_ref().is_some_and(|remote| remote.refuse(entry.key()));
+                if is_new {
+                    self.remote_failed(format!("an entry of the remote cache cannot be used: {reason}"));
+                }
                 return None;
             }
         };
         if let Some(store) = &self.store {
             store.count_remote_hit();
         }
+        self.remote.iter().for_each(|remote| remote.finished(entry.key()));
         // The hit does not depend on the local store, and `put` warns of an error.
-        let _ = self.put(key, &entry.revalidated(stamp, &borrowed(&renewed)), missing.overwrite());
-        Some(Box::new(entry))
+        let stamped = entry.revalidated(stamp, &borrowed(&renewed));
+        let _ = self.put(entry.key(), &stamped, missing.overwrite());
+        drop(stamped);
+        Some(entry)
     }
 
     /// Publishes an entry to the remote tier. Returns whether it is there now.
@@ -238,7 +267,7 @@ impl Target {
         // An entry with the stamp 0 was not validated, and other hosts could not validate it either.
         let Some(remote) = self.written_remote().filter(|_| members.validation() > 0) else { return false };
         let Some(file) = members.encode(key) else { return false };
-        let put = remote.put(&self.remote_key(key), &file, limits);
+        let put = remote.put(key, &file, !self.shared.mode.reads(), limits);
         self.warn_of_pause(remote);
         let is_published = put.unwrap_or_else(|why| {
             self.remote_failed(why);
@@ -250,17 +279,18 @@ impl Target {
         is_published
     }
 
-    /// Warns once that an earlier cache paused the tier.
-    fn warn_of_pause(&self, remote: &RemoteClient) {
-        remote.new_pause().inspect(|text| self.warn(WarningKind::Remote, text));
+    /// Warns once that the engine has no leases.
+    pub(crate) fn warn_without_leases(&self, remote: &RemoteTarget) {
+        if remote.client().is_first_without_leases() {
+            let engine = remote.client().config().engine.location().to_owned();
+            let text = format!("`{engine}` creates no object exclusively; hosts may compile the same kernel");
+            self.warn(WarningKind::Remote, text);
+        }
     }
 
-    /// Counts a failed renewal of a lease, and warns of it.
-    pub(crate) fn renewal_failed(&self, why: &str) {
-        if let Some(store) = &self.store {
-            store.count_remote_error();
-        }
-        self.warn(WarningKind::Remote, format_args!("{why}; other hosts may build the same"));
+    /// Warns once that an earlier cache paused the tier.
+    pub(crate) fn warn_of_pause(&self, remote: &RemoteTarget) {
+        remote.client().new_pause().inspect(|text| self.warn(WarningKind::Remote, text));
     }
 
     /// Counts a failure of the remote tier, and warns of it.

@@ -1,13 +1,15 @@
-//! A remote tier in memory, for several hosts in one process: each host is a cache with a store of its own. It can be slow,
-//! wrong, full or gone, and lie about its leases.
-//!
-//! The time of its leases is a clock of its own, which stands still until [`FakeRemote::advance`] moves it.
+//! An engine in memory, for several hosts in one process: each host is a cache with a store of its own. It can be slow, wrong, full
+//! or gone, lose objects, and lie about its leases.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use opkeep_cache::{Lease, LeaseGuard, RemoteContext, RemoteError, RemoteKey, RemoteTier};
+use opkeep_cache::{
+    Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, LeaseToken, LeaseValue, ListedObject, Listing,
+    Namespace, ObjectName, ObjectNames, PutAnswer, RemoteContext, RemoteEngine, RemoteError, RemoteObject,
+};
+use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 
 /// The faults of a [`FakeRemote`]; none by default.
@@ -25,36 +27,60 @@ pub struct RemoteFaults {
     pub flips_bit: Option<usize>,
     /// So many bytes of each entry that it returns are missing at the end.
     pub cuts: usize,
-    /// It returns the entry of this key for every request.
-    pub answers_with: Option<RemoteKey>,
-    /// It has no leases.
-    pub has_no_leases: bool,
-    /// Every lease is held by another host, for so long.
-    pub holds_every_lease: Option<Duration>,
+    /// It returns the object of this name for every entry.
+    pub answers_with: Option<ObjectName>,
+    /// A request for objects fails after so many were returned.
+    pub fails_after: Option<usize>,
+    /// It returns each object twice.
+    pub repeats: bool,
+    /// It returns answers to one request more than was made.
+    pub answers_too_much: bool,
+    /// What it says of exclusive creation; proven if unset. Without it, every claim succeeds.
+    pub exclusive_create: Option<ExclusiveCreate>,
+    /// Every lease is held by another host, which never renews it.
+    pub holds_every_lease: bool,
+    /// Every first lease is held by another host, which renews it before each reading.
+    pub renews_every_lease: bool,
     /// Every lease is granted, also one that another host has.
     pub grants_every_lease: bool,
+    /// It has no counters.
+    pub has_no_counters: bool,
+    /// It loses each lease and each counter at once.
+    pub evicts_leases: bool,
 }
 
 /// A call to a [`FakeRemote`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteCall {
-    /// An entry was asked for.
+    /// The capabilities were asked for.
+    Capabilities,
+    /// Objects were asked for.
     Get,
-    /// An entry was put.
+    /// Objects were put, unless they existed.
     Put,
-    /// A lease was asked for.
-    Lease,
-    /// A lease was renewed.
+    /// Objects were replaced.
+    Replace,
+    /// Leases were claimed.
+    Claim,
+    /// Leases were renewed.
     Renew,
-    /// A lease was released.
+    /// Leases were released.
     Release,
+    /// A counter was read.
+    Progress,
+    /// A counter was advanced.
+    Advance,
+    /// Objects were listed.
+    List,
+    /// Objects were removed.
+    Remove,
 }
 
-/// A remote tier in memory. Clones are the same.
+/// An engine in memory. Clones are the same.
 #[derive(Clone, Default)]
 pub struct FakeRemote(Arc<Shared>);
 
-type OnCall = Arc<dyn Fn(RemoteCall, &RemoteKey) + Send + Sync>;
+type OnCall = Arc<dyn Fn(RemoteCall, &[ObjectName]) + Send + Sync>;
 
 #[derive(Default)]
 struct Shared {
@@ -65,13 +91,37 @@ struct Shared {
 #[derive(Default)]
 struct State {
     faults: RemoteFaults,
-    entries: HashMap<RemoteKey, Vec<u8>>,
-    /// The number of the grant of each lease, and its end.
-    leases: HashMap<RemoteKey, (u64, Duration)>,
-    granted: u64,
-    now: Duration,
+    objects: BTreeMap<ObjectName, Vec<u8>>,
+    counters: BTreeMap<ObjectName, u64>,
+    readings: u64,
     calls: Vec<RemoteCall>,
     on_call: Option<OnCall>,
+}
+
+/// The names of the objects of `target`, in the default namespace.
+///
+/// # Panics
+/// No target has that name.
+#[expect(clippy::panic, reason = "a test gave the name")]
+pub fn names(target: &str) -> ObjectNames {
+    match ObjectNames::new(&Namespace::default(), target) {
+        Some(names) => names,
+        None => panic!("`{target}` cannot be the name of a target"),
+    }
+}
+
+/// The key in the name of an entry or a lease.
+pub fn key_in(name: &ObjectName) -> Option<Digest> {
+    let (_, last) = name.as_str().rsplit_once('/')?;
+    last.split('.').next()?.parse().ok()
+}
+
+fn is_entry(name: &ObjectName) -> bool {
+    name.as_str().contains("/e/")
+}
+
+fn is_lease(name: &ObjectName) -> bool {
+    name.as_str().contains("/l/")
 }
 
 impl FakeRemote {
@@ -85,30 +135,39 @@ impl FakeRemote {
         self.state().faults = faults;
     }
 
-    /// Has `on_call` called at the beginning of each call.
-    pub fn on_call(&self, on_call: impl Fn(RemoteCall, &RemoteKey) + Send + Sync + 'static) {
+    /// Has `on_call` called at the beginning of each call, with the names that the call is about.
+    pub fn on_call(&self, on_call: impl Fn(RemoteCall, &[ObjectName]) + Send + Sync + 'static) {
         self.state().on_call = Some(Arc::new(on_call));
     }
 
-    /// Moves the clock of the leases.
-    pub fn advance(&self, time: Duration) {
-        self.state().now += time;
+    /// The content of an object.
+    pub fn object(&self, name: &ObjectName) -> Option<Vec<u8>> {
+        self.state().objects.get(name).cloned()
     }
 
-    /// The bytes under `key`.
-    pub fn file(&self, key: &RemoteKey) -> Option<Vec<u8>> {
-        self.state().entries.get(key).cloned()
+    /// Stores an object with any content.
+    pub fn set_object(&self, name: &ObjectName, content: Vec<u8>) {
+        self.state().objects.insert(name.clone(), content);
     }
 
-    /// Puts any bytes under `key`.
-    pub fn set_file(&self, key: &RemoteKey, file: Vec<u8>) {
-        self.state().entries.insert(key.clone(), file);
+    /// Removes an object.
+    pub fn remove_object(&self, name: &ObjectName) {
+        self.state().objects.remove(name);
     }
 
-    /// Whether a host has the lease of `key`.
-    pub fn is_leased(&self, key: &RemoteKey) -> bool {
-        let state = self.state();
-        state.leases.get(key).is_some_and(|(_, until)| *until > state.now)
+    /// The names of all objects.
+    pub fn object_names(&self) -> Vec<ObjectName> {
+        self.state().objects.keys().cloned().collect()
+    }
+
+    /// The values of all counters.
+    pub fn counters(&self) -> Vec<u64> {
+        self.state().counters.values().copied().collect()
+    }
+
+    /// Whether there is a lease on `key`.
+    pub fn is_leased(&self, key: &Digest) -> bool {
+        self.state().objects.keys().any(|name| is_lease(name) && key_in(name) == Some(*key))
     }
 
     /// How often `call` was made.
@@ -140,7 +199,7 @@ impl FakeRemote {
     fn begin(
         &self,
         call: RemoteCall,
-        key: &RemoteKey,
+        names: &[ObjectName],
         context: &RemoteContext<'_>,
     ) -> Result<RemoteFaults, RemoteError> {
         let on_call = {
@@ -150,7 +209,7 @@ impl FakeRemote {
         };
         self.0.called.notify_all();
         if let Some(on_call) = on_call {
-            on_call(call, key);
+            on_call(call, names);
         }
         let faults = self.state().faults.clone();
         if faults.ignores_deadlines {
@@ -160,6 +219,21 @@ impl FakeRemote {
         }
         match faults.is_gone {
             true => Err(RemoteError::Unreachable { reason: "connection refused".to_owned() }),
+            false => Ok(faults),
+        }
+    }
+
+    /// Begins a call that stores objects.
+    fn begin_put(
+        &self,
+        call: RemoteCall,
+        objects: &[RemoteObject<'_>],
+        context: &RemoteContext<'_>,
+    ) -> Result<RemoteFaults, RemoteError> {
+        let names: Vec<_> = objects.iter().map(|object| object.name.clone()).collect();
+        let faults = self.begin(call, &names, context)?;
+        match faults.is_full {
+            true => Err(RemoteError::Full { reason: "a test".to_owned() }),
             false => Ok(faults),
         }
     }
@@ -183,83 +257,212 @@ fn take_time(time: Duration, context: &RemoteContext<'_>) -> Result<(), RemoteEr
     }
 }
 
-impl RemoteTier for FakeRemote {
-    fn get(&self, key: &RemoteKey, context: &RemoteContext<'_>) -> Result<Option<Vec<u8>>, RemoteError> {
-        let faults = self.begin(RemoteCall::Get, key, context)?;
-        let key = faults.answers_with.as_ref().unwrap_or(key);
-        let Some(mut file) = self.file(key) else { return Ok(None) };
-        if let Some(bit) = faults.flips_bit {
-            let bit = bit % (file.len() * 8);
-            file[bit / 8] ^= 1 << (bit % 8);
+impl State {
+    /// The content of an object as a faulty engine returns it.
+    fn read(&mut self, name: &ObjectName) -> Option<Vec<u8>> {
+        let faults = self.faults.clone();
+        let is_renewed = faults.renews_every_lease && name.as_str().ends_with(".0");
+        if is_lease(name) && (faults.holds_every_lease || is_renewed) {
+            return Some(self.lease_of_another().to_string().into_bytes());
         }
-        file.truncate(file.len().saturating_sub(faults.cuts));
-        Ok(Some(file))
+        if !is_entry(name) {
+            return self.objects.get(name).cloned();
+        }
+        let name = faults.answers_with.as_ref().unwrap_or(name);
+        let mut content = self.objects.get(name)?.clone();
+        if let Some(bit) = faults.flips_bit {
+            let bit = bit % (content.len() * 8);
+            content[bit / 8] ^= 1 << (bit % 8);
+        }
+        content.truncate(content.len().saturating_sub(faults.cuts));
+        Some(content)
     }
 
-    fn put(&self, key: &RemoteKey, file: &[u8], context: &RemoteContext<'_>) -> Result<(), RemoteError> {
-        let faults = self.begin(RemoteCall::Put, key, context)?;
-        if faults.is_full {
-            return Err(RemoteError::Full { reason: "a test".to_owned() });
+    /// The value of every lease, if another host has all of them.
+    fn lease_of_another(&mut self) -> LeaseValue {
+        self.readings += u64::from(self.faults.renews_every_lease);
+        LeaseValue::new(LeaseToken::new([0xee; 16]), self.readings)
+    }
+
+    fn holder(&self, name: &ObjectName) -> Option<LeaseValue> {
+        self.objects.get(name).and_then(|content| LeaseValue::decode(content))
+    }
+}
+
+impl RemoteEngine for FakeRemote {
+    fn location(&self) -> &str {
+        "memory:"
+    }
+
+    fn capabilities(&self, context: &RemoteContext<'_>) -> Result<Capabilities, RemoteError> {
+        let faults = self.begin(RemoteCall::Capabilities, &[], context)?;
+        let mut found = Capabilities::new(faults.exclusive_create.unwrap_or(ExclusiveCreate::Proven));
+        found.has_counters = !faults.has_no_counters;
+        found.has_listing = true;
+        Ok(found)
+    }
+
+    fn get_many(
+        &self,
+        names: &[ObjectName],
+        context: &RemoteContext<'_>,
+        found: &mut dyn FnMut(usize, Vec<u8>),
+    ) -> Result<(), RemoteError> {
+        let faults = self.begin(RemoteCall::Get, names, context)?;
+        let mut returned = 0;
+        for (at, name) in names.iter().enumerate() {
+            let Some(content) = self.state().read(name) else { continue };
+            if faults.fails_after.is_some_and(|count| returned >= count) {
+                return Err(RemoteError::Unreachable { reason: "connection reset".to_owned() });
+            }
+            if faults.repeats {
+                found(at, content.clone());
+            }
+            found(at, content);
+            returned += 1;
         }
-        self.set_file(key, file.to_vec());
+        if faults.answers_too_much {
+            found(names.len(), Vec::new());
+        }
         Ok(())
     }
 
-    fn lease(
+    fn put_if_absent(
         &self,
-        key: &RemoteKey,
-        ttl: Duration,
+        objects: &[RemoteObject<'_>],
         context: &RemoteContext<'_>,
-    ) -> Result<Lease, RemoteError> {
-        let faults = self.begin(RemoteCall::Lease, key, context)?;
-        if faults.has_no_leases {
-            return Ok(Lease::Unsupported);
-        }
-        if let Some(remaining) = faults.holds_every_lease {
-            return Ok(Lease::Held { remaining, holder: 0 });
-        }
+    ) -> Result<Vec<PutAnswer>, RemoteError> {
+        let faults = self.begin_put(RemoteCall::Put, objects, context)?;
         let mut state = self.state();
-        let now = state.now;
-        if let Some((holder, until)) = state.leases.get(key)
-            && *until > now
-            && !faults.grants_every_lease
-        {
-            return Ok(Lease::Held { remaining: *until - now, holder: *holder });
-        }
-        state.granted += 1;
-        let number = state.granted;
-        state.leases.insert(key.clone(), (number, now + ttl));
-        Ok(Lease::Granted(Box::new(FakeLease { remote: self.clone(), key: key.clone(), number })))
-    }
-}
-
-struct FakeLease {
-    remote: FakeRemote,
-    key: RemoteKey,
-    number: u64,
-}
-
-impl LeaseGuard for FakeLease {
-    fn renew(&mut self, ttl: Duration, context: &RemoteContext<'_>) -> Result<bool, RemoteError> {
-        self.remote.begin(RemoteCall::Renew, &self.key, context)?;
-        let mut state = self.remote.state();
-        let until = state.now + ttl;
-        match state.leases.get_mut(&self.key) {
-            Some(lease) if lease.0 == self.number => {
-                lease.1 = until;
-                Ok(true)
+        let mut answers = Vec::new();
+        for object in objects {
+            if state.objects.contains_key(object.name) {
+                answers.push(PutAnswer::Existed);
+                continue;
             }
-            _ => Ok(false),
+            state.objects.insert(object.name.clone(), object.content.to_vec());
+            answers.push(PutAnswer::Stored);
         }
+        answers.extend(faults.answers_too_much.then_some(PutAnswer::Stored));
+        Ok(answers)
     }
 
-    fn release(self: Box<Self>, context: &RemoteContext<'_>) {
-        if self.remote.begin(RemoteCall::Release, &self.key, context).is_err() {
-            return;
+    fn replace(&self, objects: &[RemoteObject<'_>], context: &RemoteContext<'_>) -> Result<(), RemoteError> {
+        self.begin_put(RemoteCall::Replace, objects, context)?;
+        let mut state = self.state();
+        for object in objects {
+            state.objects.insert(object.name.clone(), object.content.to_vec());
         }
-        let mut state = self.remote.state();
-        if state.leases.get(&self.key).is_some_and(|(number, _)| *number == self.number) {
-            state.leases.remove(&self.key);
+        Ok(())
+    }
+
+    fn claim(
+        &self,
+        names: &[ObjectName],
+        value: &LeaseValue,
+        terms: ClaimTerms,
+        context: &RemoteContext<'_>,
+    ) -> Result<Vec<ClaimAnswer>, RemoteError> {
+        let faults = self.begin(RemoteCall::Claim, names, context)?;
+        let mut state = self.state();
+        let (mut answers, mut granted) = (Vec::new(), 0);
+        for name in names {
+            if granted >= terms.limit {
+                answers.push(ClaimAnswer::NotTried);
+                continue;
+            }
+            if faults.holds_every_lease || faults.renews_every_lease && name.as_str().ends_with(".0") {
+                answers.push(ClaimAnswer::Held(Some(state.lease_of_another())));
+                continue;
+            }
+            if state.objects.contains_key(name) && !faults.grants_every_lease {
+                answers.push(ClaimAnswer::Held(state.holder(name)));
+                continue;
+            }
+            if !faults.evicts_leases {
+                state.objects.insert(name.clone(), value.to_string().into_bytes());
+            }
+            granted += 1;
+            answers.push(ClaimAnswer::Granted);
         }
+        answers.extend(faults.answers_too_much.then_some(ClaimAnswer::NotTried));
+        Ok(answers)
+    }
+
+    fn renew(
+        &self,
+        names: &[ObjectName],
+        value: &LeaseValue,
+        _keep_for: Duration,
+        context: &RemoteContext<'_>,
+    ) -> Result<Vec<bool>, RemoteError> {
+        let faults = self.begin(RemoteCall::Renew, names, context)?;
+        let mut state = self.state();
+        let mut answers = Vec::new();
+        for name in names {
+            let is_own = state.holder(name).is_some_and(|holder| holder.token == value.token);
+            if is_own {
+                state.objects.insert(name.clone(), value.to_string().into_bytes());
+            }
+            answers.push(is_own);
+        }
+        answers.extend(faults.answers_too_much.then_some(true));
+        Ok(answers)
+    }
+
+    fn release(
+        &self,
+        names: &[ObjectName],
+        token: &LeaseToken,
+        context: &RemoteContext<'_>,
+    ) -> Result<(), RemoteError> {
+        self.begin(RemoteCall::Release, names, context)?;
+        let mut state = self.state();
+        for name in names {
+            if state.holder(name).is_some_and(|holder| holder.token == *token) {
+                state.objects.remove(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn progress(
+        &self,
+        counter: &ObjectName,
+        context: &RemoteContext<'_>,
+    ) -> Result<Option<u64>, RemoteError> {
+        let faults = self.begin(RemoteCall::Progress, std::slice::from_ref(counter), context)?;
+        let value = self.state().counters.get(counter).copied().unwrap_or(0);
+        Ok((!faults.has_no_counters).then_some(value))
+    }
+
+    fn advance(
+        &self,
+        counter: &ObjectName,
+        by: u64,
+        _keep_for: Duration,
+        context: &RemoteContext<'_>,
+    ) -> Result<(), RemoteError> {
+        let faults = self.begin(RemoteCall::Advance, std::slice::from_ref(counter), context)?;
+        if !faults.has_no_counters && !faults.evicts_leases {
+            *self.state().counters.entry(counter.clone()).or_default() += by;
+        }
+        Ok(())
+    }
+
+    fn list(&self, prefix: &str, _cursor: &str, context: &RemoteContext<'_>) -> Result<Listing, RemoteError> {
+        self.begin(RemoteCall::List, &[], context)?;
+        let state = self.state();
+        let listed = state.objects.iter().filter(|(name, _)| name.as_str().starts_with(prefix));
+        let object = |(name, content): (&ObjectName, &Vec<u8>)| {
+            ListedObject::new(name.clone(), content.len() as u64, None)
+        };
+        Ok(Listing::new(listed.map(object).collect(), None))
+    }
+
+    fn remove(&self, names: &[ObjectName], context: &RemoteContext<'_>) -> Result<(), RemoteError> {
+        self.begin(RemoteCall::Remove, names, context)?;
+        names.iter().for_each(|name| self.remove_object(name));
+        Ok(())
     }
 }

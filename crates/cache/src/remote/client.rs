@@ -1,6 +1,8 @@
-//! Calls to a remote tier, with time limits. After failures, the tier is paused.
+//! Calls to an engine, with time limits. After failures, the engine is paused. An answer that does not fit its request is an
+//! invalid answer: what the engine returned is not used.
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -8,33 +10,45 @@ use opkeep_digest::Digest;
 use opkeep_store::{Entry, MAX_ENTRY_BYTES};
 
 use super::call::{Limits, guarded};
+use super::config::{RemoteConfig, RemotePolicy};
+use super::context::RemoteContext;
+use super::engine::{Capabilities, ClaimAnswer, ClaimTerms, PutAnswer, RemoteObject};
+use super::error::RemoteError;
 use super::health::{CallEnd, PAUSE};
-use super::lease::{HeldLease, OnFailure, Renewals, renewals};
-use super::tier::{Lease, RemoteConfig, RemoteContext, RemoteError, RemoteKey, RemotePolicy};
+use super::object::{LeaseToken, LeaseValue, ObjectName};
 
-/// A remote tier as the cache uses it.
+/// A lease that nothing renews is kept by the engine for so many times to live, only to be collected.
+const KEPT_TTLS: u32 = 4;
+/// The maximum time of a release. A cancelled build should end soon, and a lease that is not released is taken over.
+const LONGEST_RELEASE: Duration = Duration::from_secs(1);
+
+/// An engine as the cache uses it.
 pub(crate) struct RemoteClient {
     config: RemoteConfig,
-    renewals: Renewals,
-    /// Whether a call of this client has failed, or a warning said that the tier is paused.
+    capabilities: OnceLock<Capabilities>,
+    /// Whether a call of this client has failed, or a warning said that the engine is paused.
     has_warned: AtomicBool,
+    /// Whether a warning said that the engine has no leases.
+    has_warned_of_leases: AtomicBool,
 }
 
-/// The answer to a request for a lease.
-pub(crate) enum LeaseAttempt {
-    Granted(HeldLease),
-    /// Another host has it.
-    Held {
-        remaining: Duration,
-        holder: u64,
-    },
-    /// There is no lease: the caller builds without one.
-    None,
+/// How a stored object is treated that has the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It stays.
+    Keep,
+    /// It is replaced.
+    Replace,
 }
 
 impl RemoteClient {
     pub(crate) fn new(config: RemoteConfig) -> Self {
-        Self { renewals: renewals(&config), config, has_warned: AtomicBool::new(false) }
+        let [has_warned, has_warned_of_leases] = [false; 2].map(AtomicBool::new);
+        Self { config, capabilities: OnceLock::new(), has_warned, has_warned_of_leases }
+    }
+
+    pub(crate) fn config(&self) -> &RemoteConfig {
+        &self.config
     }
 
     pub(crate) fn reads(&self) -> bool {
@@ -53,9 +67,19 @@ impl RemoteClient {
         self.config.call_timeout
     }
 
-    /// Returns the warning that the tier is paused, at the first call during a pause.
+    /// Returns the time between two renewals of a lease: a third of the time to live, so that one failed renewal does not lose
+    /// the lease.
+    pub(super) fn renewal_interval(&self) -> Duration {
+        (self.config.lease_ttl / 3).max(Duration::from_millis(1))
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.config.health.is_paused()
+    }
+
+    /// Returns the warning that the engine is paused, at the first call during a pause.
     pub(crate) fn new_pause(&self) -> Option<String> {
-        let is_new = self.config.health.is_paused() && !self.has_warned.swap(true, Ordering::Relaxed);
+        let is_new = self.is_paused() && !self.has_warned.swap(true, Ordering::Relaxed);
         is_new.then(|| {
             let seconds = PAUSE.as_secs();
             format!(
@@ -65,48 +89,153 @@ impl RemoteClient {
         })
     }
 
-    /// Returns the entry under `key`, with all digests checked and the validation stamp 0. The error, for people, is the reason
-    /// why an entry cannot be used.
-    pub(crate) fn get(&self, key: &RemoteKey, limits: Limits<'_>) -> Result<Option<Entry>, String> {
-        let Some(found) = self.call(limits, |context| self.config.tier.get(key, context))? else {
-            return Ok(None);
-        };
-        let Some(file) = found else { return Ok(None) };
-        match checked(file, &key.digest) {
-            Ok(entry) => Ok(Some(entry)),
-            Err(why) => Err(format!("an entry of the remote cache is not valid: {why}")),
+    /// Whether a warning that the engine has no leases is due. It is due once.
+    pub(crate) fn is_first_without_leases(&self) -> bool {
+        !self.has_warned_of_leases.swap(true, Ordering::Relaxed)
+    }
+
+    /// Returns what the engine does. It is asked once.
+    pub(crate) fn capabilities(&self, limits: Limits<'_>) -> Result<Option<Capabilities>, String> {
+        if let Some(known) = self.capabilities.get() {
+            return Ok(Some(*known));
         }
+        let answer = self.call(limits, |context| self.config.engine.capabilities(context))?;
+        Ok(answer.map(|found| *self.capabilities.get_or_init(|| found)))
     }
 
-    pub(crate) fn put(&self, key: &RemoteKey, file: &[u8], limits: Limits<'_>) -> Result<bool, String> {
-        Ok(self.call(limits, |context| self.config.tier.put(key, file, context))?.is_some())
+    /// Returns what the engine does, if it was asked.
+    pub(super) fn known_capabilities(&self) -> Option<&Capabilities> {
+        self.capabilities.get()
     }
 
-    /// Requests the lease on `key`. A granted lease is renewed for `hold_limit` at most; `on_failure` is called with the cause
-    /// of each renewal that fails.
-    pub(crate) fn lease(
+    /// Returns the size of the largest object, as far as the engine was asked.
+    fn max_object_bytes(&self) -> u64 {
+        self.known_capabilities().map_or(u64::MAX, |known| known.max_object_bytes)
+    }
+
+    /// Requests objects, and calls `found` with each as it arrives. Returns whether the engine answered.
+    pub(crate) fn get_many(
         &self,
-        key: &RemoteKey,
-        hold_limit: Duration,
+        names: &[ObjectName],
         limits: Limits<'_>,
-        on_failure: OnFailure,
-    ) -> Result<LeaseAttempt, String> {
-        let ttl = self.config.lease_ttl;
-        let answer = self.call(limits, |context| self.config.tier.lease(key, ttl, context))?;
-        Ok(match answer {
-            Some(Lease::Granted(guard)) => LeaseAttempt::Granted(HeldLease::new(
-                guard,
-                &self.config,
-                &self.renewals,
-                hold_limit,
-                on_failure,
-            )),
-            Some(Lease::Held { remaining, holder }) => LeaseAttempt::Held { remaining, holder },
-            Some(Lease::Unsupported) | None => LeaseAttempt::None,
+        found: &mut dyn FnMut(usize, Vec<u8>),
+    ) -> Result<bool, String> {
+        if names.is_empty() {
+            return Ok(true);
+        }
+        let answer = self.call(limits, |context| {
+            let (mut seen, mut wrong) = (vec![false; names.len()], None);
+            let answer =
+                self.config.engine.get_many(names, context, &mut |at, content| match seen.get_mut(at) {
+                    Some(seen) if !*seen => {
+                        *seen = true;
+                        found(at, content);
+                    }
+                    Some(_) => wrong = Some("one object twice"),
+                    None => wrong = Some("an object that was not asked for"),
+                });
+            match wrong {
+                Some(wrong) => Err(RemoteError::Invalid { reason: format!("it returned {wrong}") }),
+                None => answer,
+            }
+        });
+        Ok(answer?.is_some())
+    }
+
+    /// Stores an object. Returns whether it is in the engine now.
+    pub(crate) fn put(
+        &self,
+        name: &ObjectName,
+        content: &[u8],
+        existing: Existing,
+        limits: Limits<'_>,
+    ) -> Result<bool, String> {
+        if content.len() as u64 > self.max_object_bytes() {
+            return Ok(false);
+        }
+        let objects = [RemoteObject::new(name, content)];
+        let answer = self.call(limits, |context| match existing {
+            Existing::Replace => self.config.engine.replace(&objects, context),
+            Existing::Keep => {
+                let answers: Vec<PutAnswer> = self.config.engine.put_if_absent(&objects, context)?;
+                expect(answers.len(), objects.len())
+            }
+        })?;
+        Ok(answer.is_some())
+    }
+
+    /// Claims leases in the order of `names`, `limit` at most. `None`: the engine did not answer.
+    pub(crate) fn claim(
+        &self,
+        names: &[ObjectName],
+        value: &LeaseValue,
+        limit: usize,
+        limits: Limits<'_>,
+    ) -> Result<Option<Vec<ClaimAnswer>>, String> {
+        let terms = ClaimTerms::new(limit, self.keep_for());
+        self.call(limits, |context| {
+            let answers = self.config.engine.claim(names, value, terms, context)?;
+            expect(answers.len(), names.len())?;
+            let granted = answers.iter().filter(|answer| **answer == ClaimAnswer::Granted).count();
+            match granted <= limit {
+                true => Ok(answers),
+                false => {
+                    let reason = format!("it granted {granted} leases, at most {limit} were requested");
+                    Err(RemoteError::Invalid { reason })
+                }
+            }
         })
     }
 
-    /// Makes one call. Returns `None` if the tier is paused, or if the caller ended the call.
+    /// Renews leases, for at most `time`. `None`: the engine is paused.
+    pub(super) fn renew(
+        &self,
+        names: &[ObjectName],
+        value: &LeaseValue,
+        time: Duration,
+    ) -> Result<Option<Vec<bool>>, String> {
+        let deadline = Instant::now().checked_add(time);
+        // The engine may need more time than there is between two renewals, which is no failure of the engine.
+        self.call(Limits { deadline, cancel: None }, |context| {
+            let answers = self.config.engine.renew(names, value, self.keep_for(), context)?;
+            expect(answers.len(), names.len())?;
+            Ok(answers)
+        })
+    }
+
+    /// Releases leases, unless the engine is paused. Best effort.
+    pub(super) fn release(&self, names: &[ObjectName], token: &LeaseToken) {
+        if names.is_empty() || self.is_paused() {
+            return;
+        }
+        let timeout = self.config.call_timeout.min(LONGEST_RELEASE);
+        let context = RemoteContext::new(super::call::deadline_after(timeout), None);
+        let _ = guarded(|| self.config.engine.release(names, token, &context));
+    }
+
+    /// Reads a counter: the outer `None` if the engine did not answer, the inner one if it has no counters.
+    pub(super) fn progress(
+        &self,
+        counter: &ObjectName,
+        limits: Limits<'_>,
+    ) -> Result<Option<Option<u64>>, String> {
+        self.call(limits, |context| self.config.engine.progress(counter, context))
+    }
+
+    /// Adds to a counter. Best effort: it is a hint for hosts that wait.
+    pub(crate) fn advance(&self, counter: &ObjectName, by: u64, limits: Limits<'_>) {
+        let has_counters = self.capabilities.get().is_some_and(|known| known.has_counters);
+        if has_counters && !self.is_paused() {
+            let _ = self
+                .call(limits, |context| self.config.engine.advance(counter, by, self.keep_for(), context));
+        }
+    }
+
+    fn keep_for(&self) -> Duration {
+        self.config.lease_ttl.saturating_mul(KEPT_TTLS)
+    }
+
+    /// Makes one call. Returns `None` if the engine is paused, or if the caller ended the call.
     fn call<T>(
         &self,
         limits: Limits<'_>,
@@ -123,7 +252,7 @@ impl RemoteClient {
         let now = Instant::now();
         let is_late = now - began > timeout;
         let end = match &answer {
-            // A tier that is full can still be read.
+            // An engine that is full can still be read.
             Ok(Ok(_) | Err(RemoteError::Full { .. })) if !is_late => CallEnd::Answered,
             Ok(Err(_)) if !is_late && limits.are_over() => CallEnd::Ended,
             _ => CallEnd::Failed,
@@ -146,20 +275,32 @@ impl fmt::Debug for RemoteClient {
     }
 }
 
-/// Decodes the bytes that a remote tier returned, checks every digest, and sets the stamp to 0, since another host's validation
-/// does not count here.
-fn checked(file: Vec<u8>, key: &Digest) -> Result<Entry, String> {
-    if file.len() as u64 > MAX_ENTRY_BYTES {
-        return Err(format!("it has {} bytes, at most {MAX_ENTRY_BYTES} are allowed", file.len()));
+fn expect(answers: usize, requests: usize) -> Result<(), RemoteError> {
+    match answers == requests {
+        true => Ok(()),
+        false => {
+            let reason = format!("it has {answers} answers to {requests} requests");
+            Err(RemoteError::Invalid { reason })
+        }
     }
-    let entry = Entry::decode(file, Some(key)).map_err(|damage| damage.to_string())?;
+}
+
+/// Decodes the bytes that an engine returned, checks every digest, and sets the stamp to 0, since another host's validation does not
+/// count here. The error is for people.
+pub(crate) fn checked(file: Vec<u8>, key: &Digest) -> Result<Entry, String> {
+    let invalid = |why: String| format!("an entry of the remote cache is not valid: {why}");
+    if file.len() as u64 > MAX_ENTRY_BYTES {
+        let found = file.len();
+        return Err(invalid(format!("it has {found} bytes, at most {MAX_ENTRY_BYTES} are allowed")));
+    }
+    let entry = Entry::decode(file, Some(key)).map_err(|damage| invalid(damage.to_string()))?;
     for name in entry.names() {
-        entry.lazy_member(name).map_err(|damage| damage.to_string())?;
+        entry.lazy_member(name).map_err(|damage| invalid(damage.to_string()))?;
     }
     if entry.validation() == 0 {
         return Ok(entry);
     }
     let unstamped = entry.to_builder().with_validation(0).encode(key);
-    let unstamped = unstamped.ok_or("it exceeds the bounds of an entry")?;
-    Entry::decode(unstamped, Some(key)).map_err(|damage| damage.to_string())
+    let unstamped = unstamped.ok_or_else(|| invalid("it exceeds the bounds of an entry".to_owned()))?;
+    Entry::decode(unstamped, Some(key)).map_err(|damage| invalid(damage.to_string()))
 }

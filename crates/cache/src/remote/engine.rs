@@ -7,8 +7,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::context::RemoteContext;
+use super::error::RemoteError;
 use super::object::{LeaseToken, LeaseValue, ObjectName};
-use super::tier::{RemoteContext, RemoteError};
 
 /// The client of an engine.
 ///

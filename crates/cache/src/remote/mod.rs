@@ -1,4 +1,4 @@
-//! A cache on other hosts: the interface that its client implements, and the calls to it.
+//! A cache that hosts share: the interface that the client of an engine implements, the calls to it, and the leases of hosts.
 //!
 //! A remote tier never fails a build, and is not trusted: each entry is decoded, all of its digests are checked, its
 //! validation stamp is set to 0, and the caller decides whether to use it. After a failed call there is a warning, and the
@@ -6,24 +6,29 @@
 //!
 //! Each call ends at the timeout in the configuration, or at the caller's deadline or cancellation if that is earlier.
 
+mod board;
 mod call;
 mod client;
+mod config;
+mod context;
 mod engine;
+mod error;
 mod health;
-mod lease;
-mod lease_wait;
+pub mod lease;
+mod names;
 mod object;
 mod tier;
 
+pub(crate) use board::{News, Watch};
 pub(crate) use call::Limits;
-pub(crate) use client::{LeaseAttempt, RemoteClient};
+pub(crate) use client::checked;
+pub use config::{RemoteConfig, RemotePolicy};
+pub use context::RemoteContext;
 pub use engine::{
     Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, ListedObject, Listing, PutAnswer, RemoteEngine,
     RemoteObject,
 };
-pub(crate) use lease::HeldLease;
-pub(crate) use lease_wait::LeaseWait;
+pub use error::RemoteError;
+pub use names::{Namespace, NamespaceError, ObjectNames};
 pub use object::{LeaseToken, LeaseValue, LeaseValueError, ObjectName, ObjectNameError};
-pub use tier::{
-    Lease, LeaseGuard, RemoteConfig, RemoteContext, RemoteError, RemoteKey, RemotePolicy, RemoteTier,
-};
+pub(crate) use tier::{Claimed, RemoteTarget, RemoteTier};

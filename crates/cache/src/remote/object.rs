@@ -40,6 +40,12 @@ impl ObjectName {
         Err(ObjectNameError { text: text.chars().take(MAX_NAME).collect() })
     }
 
+    /// Creates a name of a text that is valid by its construction.
+    pub(super) fn of_valid(text: String) -> Self {
+        debug_assert!(Self::new(text.as_str()).is_ok(), "`{text}`");
+        Self(text)
+    }
+
     /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0

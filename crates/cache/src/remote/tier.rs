@@ -1,212 +1,231 @@
-//! The interface that a client of a remote cache implements.
+//! The remote tier of a cache, and its part for one target.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
-use opkeep_fs::CancelToken;
-use thiserror::Error;
 
-use super::health::Health;
+use super::board::{Board, News, Watch};
+use super::call::Limits;
+use super::client::{Existing, RemoteClient};
+use super::config::RemoteConfig;
+use super::engine::{ClaimAnswer, ExclusiveCreate};
+use super::lease::{HeldLease, HeldLeases, LeaseReading, OnFailure};
+use super::names::ObjectNames;
+use super::object::ObjectName;
+use crate::per_process::PerProcess;
+use crate::timer::Timer;
 
-/// A remote tier, and the settings of its use.
-///
-/// Clones share the tier's health. After three failed calls in a row, the tier is not called for 30 s, by none of the caches
-/// that use a clone; then one call decides whether it works again.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct RemoteConfig {
-    /// The client.
-    pub tier: Arc<dyn RemoteTier>,
-    /// The uses of the tier; [`RemotePolicy::ReadWrite`] by default.
-    pub policy: RemotePolicy,
-    /// The time for which a lease is valid without renewal; 30 s by default. If a holder is killed, other hosts wait for that
-    /// long.
-    pub lease_ttl: Duration,
-    /// The timeout of one call; 10 s by default.
-    pub call_timeout: Duration,
-    pub(super) health: Arc<Health>,
+/// The maximum time of the call that advances a counter, which is a hint.
+const LONGEST_ADVANCE: Duration = Duration::from_secs(1);
+
+/// The remote tier of a cache.
+pub(crate) struct RemoteTier {
+    client: Arc<RemoteClient>,
+    leases: PerProcess<Arc<HeldLeases>>,
+    /// The boards of all targets, which one thread visits.
+    boards: Arc<Timer<Board>>,
 }
 
-impl RemoteConfig {
-    /// Creates settings by which `tier` is read and written.
-    pub fn new(tier: Arc<dyn RemoteTier>) -> Self {
-        let (lease_ttl, call_timeout) = (Duration::from_secs(30), Duration::from_secs(10));
-        Self { tier, policy: RemotePolicy::ReadWrite, lease_ttl, call_timeout, health: Arc::default() }
+impl RemoteTier {
+    pub(crate) fn new(config: RemoteConfig) -> Arc<Self> {
+        let boards = Timer::new(config.call_timeout);
+        let client = Arc::new(RemoteClient::new(config));
+        let leases = PerProcess::new(HeldLeases::new(Arc::clone(&client)));
+        Arc::new(Self { client, leases, boards })
+    }
+
+    pub(crate) fn client(&self) -> &RemoteClient {
+        &self.client
+    }
+
+    pub(super) fn boards(&self) -> &Arc<Timer<Board>> {
+        &self.boards
+    }
+
+    fn leases(&self) -> &Arc<HeldLeases> {
+        self.leases.get(|| HeldLeases::new(Arc::clone(&self.client)))
+    }
+
+    /// Whether other hosts may have leases, as far as the engine was asked.
+    pub(super) fn may_have_leases(&self) -> bool {
+        let known = self.client.known_capabilities();
+        self.client.writes() && known.is_none_or(|known| known.exclusive_create != ExclusiveCreate::None)
+    }
+
+    /// Whether the engine has counters, as far as it was asked.
+    pub(super) fn has_counters(&self) -> bool {
+        self.client.known_capabilities().is_some_and(|known| known.has_counters)
     }
 }
 
-impl fmt::Debug for RemoteConfig {
+impl fmt::Debug for RemoteTier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tier: _, policy, lease_ttl, call_timeout, health: _ } = self;
-        f.debug_struct("RemoteConfig")
-            .field("policy", policy)
-            .field("lease_ttl", lease_ttl)
-            .field("call_timeout", call_timeout)
-            .finish_non_exhaustive()
+        self.client.fmt(f)
     }
 }
 
-/// The uses of a remote tier.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RemotePolicy {
-    /// Nothing.
-    Off,
-    /// Entries are read.
-    Read,
-    /// Entries are read and published, and leases prevent that several hosts build the same entry.
-    #[default]
-    ReadWrite,
+/// The part of a remote tier for one target.
+pub(crate) struct RemoteTarget {
+    tier: Arc<RemoteTier>,
+    names: ObjectNames,
+    board: PerProcess<Arc<Board>>,
+    on_failure: OnFailure,
 }
 
-/// A client of a cache on other hosts. A call may block until the deadline of its context, or until the context's token is
-/// cancelled.
-pub trait RemoteTier: Send + Sync {
-    /// Returns the encoded entry under `key`: the bytes that [`put`](Self::put) was given. `None` if there is none.
-    ///
-    /// # Errors
-    /// The tier gave no answer.
-    fn get(&self, key: &RemoteKey, context: &RemoteContext<'_>) -> Result<Option<Vec<u8>>, RemoteError>;
+/// The answer to the claim of a lease.
+pub(crate) enum Claimed {
+    Granted(HeldLease),
+    /// Another host has it.
+    Held,
+    /// There is no lease: the caller builds without one.
+    None,
+}
 
-    /// Stores an encoded entry. It replaces an existing one.
-    ///
-    /// # Errors
-    /// The entry was not stored.
-    fn put(&self, key: &RemoteKey, file: &[u8], context: &RemoteContext<'_>) -> Result<(), RemoteError>;
+impl RemoteTarget {
+    /// Creates the part for the target whose objects are `names`. `on_failure` is called with the cause of each failure on another
+    /// thread.
+    pub(crate) fn new(tier: Arc<RemoteTier>, names: ObjectNames, on_failure: OnFailure) -> Self {
+        let board = Board::new(Arc::clone(&tier), names.clone(), Arc::clone(&on_failure));
+        Self { tier, names, board: PerProcess::new(board), on_failure }
+    }
 
-    /// Requests the right to build the entry under `key`, for `ttl`.
-    ///
-    /// # Errors
-    /// The tier gave no answer.
-    fn lease(
+    pub(crate) fn client(&self) -> &RemoteClient {
+        &self.tier.client
+    }
+
+    fn board(&self) -> &Arc<Board> {
+        let create = || Board::new(Arc::clone(&self.tier), self.names.clone(), Arc::clone(&self.on_failure));
+        self.board.get(create)
+    }
+
+    pub(crate) fn entry_name(&self, key: &Digest) -> ObjectName {
+        self.names.entry(key)
+    }
+
+    /// Sets the plan of the build: all of its keys, and those that the local store lacks.
+    pub(crate) fn plan(&self, keys: &[Digest], missing: &[Digest]) {
+        self.board().plan(keys, missing);
+    }
+
+    /// Asks for `key` and other missing keys, unless that was done a moment ago. The error is for people.
+    pub(crate) fn look(&self, key: &Digest, limits: Limits<'_>) -> Result<bool, String> {
+        self.board().look(key, limits)
+    }
+
+    /// Requests the entries of `keys`, and calls `found` with the index of each and its content as it arrives.
+    pub(crate) fn get_entries(
         &self,
-        key: &RemoteKey,
-        ttl: Duration,
-        context: &RemoteContext<'_>,
-    ) -> Result<Lease, RemoteError>;
-}
-
-/// The name of an entry in a remote tier.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct RemoteKey {
-    /// The target, such as `cpu-x86_64`.
-    pub target: String,
-    /// The entry's key.
-    pub digest: Digest,
-}
-
-impl RemoteKey {
-    /// Creates the name of the entry `digest` of `target`.
-    pub fn new(target: impl Into<String>, digest: Digest) -> Self {
-        Self { target: target.into(), digest }
+        keys: &[Digest],
+        limits: Limits<'_>,
+        found: &mut dyn FnMut(usize, Vec<u8>),
+    ) -> Result<bool, String> {
+        let names: Vec<_> = keys.iter().map(|key| self.names.entry(key)).collect();
+        self.client().get_many(&names, limits, found)
     }
-}
 
-/// The limits of a call to a remote tier.
-#[derive(Clone, Copy)]
-#[non_exhaustive]
-pub struct RemoteContext<'a> {
-    /// The time by which the call must return.
-    pub deadline: Instant,
-    /// A token that ends the call early, if the caller can be cancelled. The client checks it a few times a second.
-    pub cancel: Option<&'a CancelToken>,
-}
-
-impl<'a> RemoteContext<'a> {
-    /// Creates the limits of a call that may take until `deadline`.
-    pub fn new(deadline: Instant, cancel: Option<&'a CancelToken>) -> Self {
-        Self { deadline, cancel }
+    /// Asks for the leases on `keys`, whose entries are known to be missing.
+    pub(crate) fn look_for_leases(&self, keys: &[Digest], limits: Limits<'_>) -> Result<(), String> {
+        if self.has_leases(limits)? == Some(true) {
+            self.board().look_for_leases(keys, limits)?;
+        }
+        Ok(())
     }
-}
 
-impl fmt::Debug for RemoteContext<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteContext").field("deadline", &self.deadline).finish_non_exhaustive()
+    /// Returns what is known of `key`.
+    pub(crate) fn news(&self, key: &Digest) -> News {
+        self.board().news(key)
     }
-}
 
-/// The answer to [`RemoteTier::lease`].
-#[non_exhaustive]
-pub enum Lease {
-    /// The caller builds.
-    Granted(Box<dyn LeaseGuard>),
-    /// Another host has the lease.
-    Held {
-        /// The time for which the lease lasts unless it is renewed.
-        remaining: Duration,
-        /// A number that identifies the lease: the same in all answers about one lease, and another for the next lease on the
-        /// key. A client may derive it from the token that it stores with a lease.
-        holder: u64,
-    },
-    /// The tier has no leases: several hosts may build the same entry.
-    Unsupported,
-}
+    /// Whether the engine has leases. `None`: it did not answer.
+    pub(crate) fn has_leases(&self, limits: Limits<'_>) -> Result<Option<bool>, String> {
+        let known = self.client().capabilities(limits)?;
+        Ok(known.map(|known| known.exclusive_create != ExclusiveCreate::None))
+    }
 
-impl fmt::Debug for Lease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Granted(_) => f.write_str("Granted"),
-            Self::Held { remaining, holder } => {
-                f.debug_struct("Held").field("remaining", remaining).field("holder", holder).finish()
+    /// Claims `generation` of the lease on `key`. A granted lease is renewed for `hold_limit` at most.
+    pub(crate) fn claim(
+        &self,
+        key: &Digest,
+        generation: u64,
+        hold_limit: Duration,
+        limits: Limits<'_>,
+    ) -> Result<Claimed, String> {
+        let (leases, name, asked) = (self.tier.leases(), self.names.lease(key, generation), Instant::now());
+        let names = [name];
+        let answers = self.client().claim(&names, &leases.value(), 1, limits)?;
+        let [name] = names;
+        Ok(match answers.as_deref() {
+            Some([ClaimAnswer::Granted]) => {
+                let below = self.board().below(key, generation);
+                Claimed::Granted(leases.hold(name, below, hold_limit, Arc::clone(&self.on_failure)))
             }
-            Self::Unsupported => f.write_str("Unsupported"),
+            Some([ClaimAnswer::Held(value)]) => {
+                self.board().note_held(key, asked, generation, *value);
+                Claimed::Held
+            }
+            _ => Claimed::None,
+        })
+    }
+
+    /// Looks for the entry with the lease in hand. Returns whether the lease holds: another host may have taken over from a holder
+    /// of this generation.
+    pub(crate) fn confirm(&self, key: &Digest, generation: u64, limits: Limits<'_>) -> Result<bool, String> {
+        let asked = Instant::now();
+        let above = self.board().look_again(key, generation, limits)?;
+        let value = match above {
+            Some(LeaseReading::Held(value)) => value,
+            Some(LeaseReading::Absent | LeaseReading::Invalid) | None => return Ok(true),
+        };
+        self.board().note_held(key, asked, generation + 1, Some(value));
+        Ok(false)
+    }
+
+    pub(crate) fn watch(&self, key: &Digest) -> Watch {
+        self.board().watch(key)
+    }
+
+    /// Records that the entry in the engine is wrong. Returns whether that is new.
+    pub(crate) fn refuse(&self, key: &Digest) -> bool {
+        self.board().refuse(key)
+    }
+
+    /// Records that this host has the entry, or builds it.
+    pub(crate) fn finished(&self, key: &Digest) {
+        self.board().finished(key);
+    }
+
+    /// Stores an entry, in place of one that this host refused, or of any one if it `replaces`. Returns whether the entry is in the
+    /// engine now.
+    pub(crate) fn put(
+        &self,
+        key: &Digest,
+        file: &[u8],
+        replaces: bool,
+        limits: Limits<'_>,
+    ) -> Result<bool, String> {
+        // What a reader refused as wrong it replaces, or a wrong entry would stay for ever.
+        let replaces = replaces || self.board().is_refused(key);
+        let existing = if replaces { Existing::Replace } else { Existing::Keep };
+        let is_stored = self.client().put(&self.entry_name(key), file, existing, limits)?;
+        if is_stored {
+            self.board().replaced(key);
+        }
+        Ok(is_stored)
+    }
+
+    /// Has other hosts that wait for entries of the same plan look for them. Best effort.
+    pub(crate) fn advance(&self, by: u64) {
+        if let Some(counter) = self.board().counter() {
+            let deadline = Instant::now().checked_add(LONGEST_ADVANCE);
+            self.client().advance(&counter, by, Limits { deadline, cancel: None });
         }
     }
 }
 
-/// A granted lease. If it is dropped without [`release`](Self::release), it expires.
-pub trait LeaseGuard: Send {
-    /// Extends the lease to `ttl` from now. Returns false if another host has the lease.
-    ///
-    /// # Errors
-    /// The tier gave no answer.
-    fn renew(&mut self, ttl: Duration, context: &RemoteContext<'_>) -> Result<bool, RemoteError>;
-
-    /// Ends the lease. Best effort.
-    fn release(self: Box<Self>, context: &RemoteContext<'_>);
-}
-
-/// The reason why a call to a remote tier failed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum RemoteError {
-    /// The tier cannot be reached.
-    #[error("the remote cache cannot be reached: {reason}")]
-    Unreachable {
-        /// The error of the connection.
-        reason: String,
-    },
-    /// The tier did not answer before the call's deadline.
-    #[error("the remote cache did not answer in time")]
-    TimedOut,
-    /// The call's token was cancelled.
-    #[error("the call to the remote cache was cancelled")]
-    Cancelled,
-    /// The tier has no space for the entry.
-    #[error("the remote cache has no space: {reason}")]
-    Full {
-        /// The tier's answer.
-        reason: String,
-    },
-    /// The tier refused the request.
-    #[error("the remote cache refused the request: {reason}")]
-    Refused {
-        /// The tier's answer.
-        reason: String,
-    },
-    /// The tier's answer does not fit its protocol.
-    #[error("the remote cache gave an invalid answer: {reason}")]
-    Invalid {
-        /// What is wrong.
-        reason: String,
-    },
-    /// The engine cannot do what was requested.
-    #[error("the remote cache cannot {what}")]
-    Unsupported {
-        /// The request, such as `list objects`.
-        what: &'static str,
-    },
+impl fmt::Debug for RemoteTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteTarget").field("tier", &self.tier).finish_non_exhaustive()
+    }
 }

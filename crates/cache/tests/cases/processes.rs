@@ -206,8 +206,7 @@ fn hold_pending(root: &Path) {
     let limit = Rlimit { current: Some(LIMIT), ..getrlimit(Resource::Nofile) };
     setrlimit(Resource::Nofile, limit).unwrap();
     let remote = FakeRemote::new();
-    let held = Some(Duration::from_secs(3600));
-    remote.set_faults(RemoteFaults { holds_every_lease: held, ..RemoteFaults::default() });
+    remote.set_faults(RemoteFaults { holds_every_lease: true, ..RemoteFaults::default() });
     let mut config = CacheConfig::new(StoreConfig::new(root));
     config.remote = Some(RemoteConfig::new(Arc::new(remote.clone())));
     let cache = open(config);

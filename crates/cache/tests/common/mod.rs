@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use opkeep_cache::{
-    Accept, Cache, CacheConfig, Claim, Failure, PendingKey, Query, RemoteConfig, Source, TargetCache, Ticket,
-    WarningKind,
+    Accept, Cache, CacheConfig, Claim, Failure, ObjectName, PendingKey, Query, RemoteConfig, Source,
+    TargetCache, Ticket, WarningKind,
 };
 use opkeep_digest::Digest;
 use opkeep_store::{CacheMode, Entry, EntryBuilder, StoreConfig};
@@ -99,6 +99,16 @@ pub(crate) fn open(config: CacheConfig) -> TargetCache {
 /// The key of `name`.
 pub(crate) fn key(name: &str) -> Digest {
     Digest::of(name.as_bytes())
+}
+
+/// The name of the entry of `name` in an engine.
+pub(crate) fn entry_name(name: &str) -> ObjectName {
+    opkeep_testkit::remote::names(TARGET).entry(&key(name))
+}
+
+/// The name of a lease on `name` in an engine.
+pub(crate) fn lease_name(name: &str, generation: u64) -> ObjectName {
+    opkeep_testkit::remote::names(TARGET).lease(&key(name), generation)
 }
 
 /// The text of a writer's entry.

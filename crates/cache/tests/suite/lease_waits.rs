@@ -16,7 +16,7 @@ use opkeep_store::{CacheMode, TryLockOutcome};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
 
 use crate::common::{
-    Host, build, claim, failed, hit, key, open, pending, publish, resume, settle, take, until,
+    Host, build, claim, entry_name, failed, hit, key, open, pending, publish, resume, settle, take, until,
 };
 
 fn config(remote: &FakeRemote) -> RemoteConfig {
@@ -30,17 +30,25 @@ fn nowhere(remote: &FakeRemote) -> TargetCache {
     open(settings)
 }
 
-/// Resumes a key until the tier was asked `times` times for a lease, or the key is not pending.
-fn asked(remote: &FakeRemote, cache: &TargetCache, pending: PendingKey, times: usize) -> Claim {
-    let mut claimed = Claim::Pending(pending);
-    until("another question", || {
-        if let Claim::Pending(pending) = std::mem::replace(&mut claimed, Claim::Cancelled) {
-            claimed = resume(cache, pending);
-            return remote.count(RemoteCall::Lease) >= times;
-        }
-        true
+/// Resumes a key until it has noticed a heartbeat of a lease holder after `since`.
+fn noticed(cache: &TargetCache, mut waiter: PendingKey, since: Instant) -> PendingKey {
+    let began = Instant::now();
+    while waiter.is_stale(since.elapsed()) {
+        assert!(began.elapsed() < Duration::from_secs(20), "no heartbeat");
+        std::thread::sleep(Duration::from_millis(1));
+        waiter = pending(resume(cache, waiter));
+    }
+    waiter
+}
+
+/// Resumes a key until `done` says so, with the pending key.
+fn resumed_until(cache: &TargetCache, waiter: PendingKey, done: impl Fn(&PendingKey) -> bool) -> PendingKey {
+    let mut waiter = Some(waiter);
+    until("a pending key", || {
+        let resumed = pending(resume(cache, waiter.take().unwrap()));
+        done(waiter.insert(resumed))
     });
-    claimed
+    waiter.unwrap()
 }
 
 fn is_locked(cache: &TargetCache, name: &str) -> bool {
@@ -74,13 +82,11 @@ fn a_parked_key_is_locked_again_when_it_is_resumed() {
     let cache = other.with_remote(&config(&remote));
     let mut parked = pending(claim(&cache, "relu"));
     parked.park();
-    let times = remote.count(RemoteCall::Lease) + 1;
-    let mut waiter = pending(asked(&remote, &cache, parked, times));
-    assert!(is_locked(&cache, "relu"));
+    let mut waiter = resumed_until(&cache, parked, |_| is_locked(&cache, "relu"));
     // While another caller has the key locked, this one waits for it.
     waiter.park();
     let held = cache.store().unwrap().try_lock(&key("relu")).unwrap();
-    let second = pending(asked(&remote, &cache, waiter, times));
+    let second = resumed_until(&cache, waiter, |waiter| format!("{waiter:?}").contains("this host"));
     drop(ticket);
     drop(held);
     drop(build(settle(&cache, Claim::Pending(second))));
@@ -95,8 +101,7 @@ fn a_key_that_is_not_resumed_is_parked_soon() {
     let cache = other.with_remote(&config(&remote));
     let idle = pending(claim(&cache, "relu"));
     let second = pending(claim(&cache, "relu"));
-    let times = remote.count(RemoteCall::Lease) + 1;
-    let second = pending(asked(&remote, &cache, second, times));
+    let second = resumed_until(&cache, second, |second| format!("{second:?}").contains("another host"));
     assert!(is_locked(&cache, "relu"));
     publish(ticket, 1);
     for waiter in [second, idle] {
@@ -154,16 +159,24 @@ fn a_wait_that_timed_out_locks_nothing() {
 #[test]
 fn a_stale_lease_ends_a_wait_after_its_deadline() {
     let (remote, host) = (FakeRemote::new(), Host::new());
-    let holds_every_lease = Some(Duration::from_millis(1));
-    remote.set_faults(RemoteFaults { holds_every_lease, ..RemoteFaults::default() });
+    remote.set_faults(RemoteFaults { holds_every_lease: true, ..RemoteFaults::default() });
     let mut config = config(&remote);
     config.lease_ttl = Duration::from_millis(20);
     let cache = host.with_remote(&config);
     let waiter = pending(claim(&cache, "relu"));
-    std::thread::sleep(Duration::from_millis(50));
     let mut query = Query::new(&take);
     query.deadline = Some(Instant::now());
-    drop(build(cache.resume(waiter, &query).unwrap()));
+    let mut waiter = Some(waiter);
+    until("a stale lease", || match cache.resume(waiter.take().unwrap(), &query).unwrap() {
+        Claim::Pending(pending) | Claim::TimedOut(pending) => {
+            waiter = Some(pending);
+            false
+        }
+        other => {
+            drop(build(other));
+            true
+        }
+    });
     assert_eq!(host.warned(), [WarningKind::Remote]);
 }
 
@@ -173,8 +186,6 @@ fn the_lock_gets_a_heartbeat_on_both_sides_of_each_call() {
     let (remote, host) = (FakeRemote::new(), Host::new());
     let other = build(claim(&Host::new().with_remote(&config(&remote)), "relu"));
     let cache = host.with_remote(&config(&remote));
-    let waiter = pending(claim(&cache, "relu"));
-    let path = host.lock_path(&key("relu"));
     let long_ago = SystemTime::now() - Duration::from_secs(3600);
     let age = move |path: &Path| {
         let lock = fs::File::options().write(true).open(path).unwrap();
@@ -183,21 +194,27 @@ fn the_lock_gets_a_heartbeat_on_both_sides_of_each_call() {
     let is_old = move |path: &Path| {
         fs::metadata(path).unwrap().modified().unwrap() < long_ago + Duration::from_secs(60)
     };
-    age(&path);
-    let lock = path.clone();
-    let was_late = Arc::new(AtomicBool::new(false));
-    let late = Arc::clone(&was_late);
-    remote.on_call(move |call, _| {
-        if matches!(call, RemoteCall::Get | RemoteCall::Lease) {
+    let path = host.lock_path(&key("relu"));
+    let (lock, was_late) = (path.clone(), Arc::new(AtomicBool::new(false)));
+    let (late, calls) = (Arc::clone(&was_late), Arc::new(AtomicU64::new(0)));
+    let (count, caller, tier) = (Arc::clone(&calls), std::thread::current().id(), remote.clone());
+    remote.on_call(move |call, names| {
+        if std::thread::current().id() != caller {
+            return;
+        }
+        if matches!(call, RemoteCall::Get | RemoteCall::Claim) {
+            count.fetch_add(1, Ordering::SeqCst);
             late.fetch_or(is_old(&lock), Ordering::SeqCst);
             age(&lock);
+            // The lease is released between the look and the claim, so all calls of a caller follow.
+            names.iter().for_each(|name| tier.remove_object(name));
         }
     });
-    let times = remote.count(RemoteCall::Lease) + 2;
-    let waiter = pending(asked(&remote, &cache, waiter, times));
+    let ticket = build(claim(&cache, "relu"));
+    assert_eq!(calls.load(Ordering::SeqCst), 3);
     assert!(!was_late.load(Ordering::SeqCst), "no heartbeat before a call");
     assert!(!is_old(&path), "no heartbeat after a call");
-    drop((waiter, other));
+    drop((ticket, other));
 }
 
 /// The holder may be in a slow call to the tier.
@@ -236,17 +253,14 @@ fn a_caller_whose_lock_holder_is_stale_does_not_wait_for_its_lease() {
     config.call_timeout = Duration::ZERO;
     let cache = host.with_remote(&config);
     let _held = cache.store().unwrap().try_lock(&key("relu")).unwrap();
-    remote.set_faults(RemoteFaults {
-        holds_every_lease: Some(Duration::from_secs(30)),
-        ..RemoteFaults::default()
-    });
+    remote.set_faults(RemoteFaults { holds_every_lease: true, ..RemoteFaults::default() });
     let mut waiter = pending(claim(&cache, "relu"));
     until("a stale holder", || waiter.is_stale(Duration::from_secs(3)));
     let mut query = Query::new(&take);
     query.stale_after = Duration::ZERO;
     let claimed = cache.resume(waiter, &query).unwrap();
     let Claim::Unshared(_, UnsharedReason::HolderStale) = claimed else { panic!("{claimed:?}") };
-    assert_eq!(remote.count(RemoteCall::Lease), 0);
+    assert_eq!(remote.count(RemoteCall::Claim), 0);
 }
 
 #[test]
@@ -279,13 +293,10 @@ fn a_failure_makes_no_queue_of_hosts() {
     let local = pending(claim(&caches[4], "relu"));
     first.abandon(Failure::new("no int4 kernel"));
     let second = build(settle(&caches[1], Claim::Pending(waiters.remove(0))));
+    let began = Instant::now();
     // The first may have been cancelled: the others wait for the second.
-    let mut waiters: Vec<_> = (caches[2..].iter().zip(waiters))
-        .map(|(cache, waiter)| {
-            let times = remote.count(RemoteCall::Lease) + 2;
-            pending(asked(&remote, cache, waiter, times))
-        })
-        .collect();
+    let mut waiters: Vec<_> =
+        (caches[2..].iter().zip(waiters)).map(|(cache, waiter)| noticed(cache, waiter, began)).collect();
     second.abandon(Failure::new("no int4 kernel"));
     // The next host has the lease, and keeps it.
     let third = build(settle(&caches[2], Claim::Pending(waiters.remove(0))));
@@ -309,11 +320,9 @@ fn one_host_takes_over_a_ticket_that_was_dropped() {
     let mut waiters: Vec<_> = caches[1..].iter().map(|cache| pending(claim(cache, "relu"))).collect();
     drop(first);
     let second = build(settle(&caches[1], Claim::Pending(waiters.remove(0))));
+    let began = Instant::now();
     let waiters: Vec<_> = (caches[2..].iter().zip(waiters))
-        .map(|(cache, waiter)| {
-            let times = remote.count(RemoteCall::Lease) + 2;
-            (cache, pending(asked(&remote, cache, waiter, times)))
-        })
+        .map(|(cache, waiter)| (cache, noticed(cache, waiter, began)))
         .collect();
     publish(second, 1);
     for (cache, waiter) in waiters {
@@ -321,44 +330,29 @@ fn one_host_takes_over_a_ticket_that_was_dropped() {
     }
 }
 
-/// A host that published in time, and another host that has the lease now and would find the entry.
+/// Another host gets the lease between the look-up and the claim, and publishes the entry while it still has the lease.
 #[test]
-fn an_entry_that_was_published_with_the_release_is_taken() {
-    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
-    let ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
+fn an_entry_that_is_published_before_the_release_is_taken() {
+    let (remote, other) = (FakeRemote::new(), Host::new());
     let cache = other.with_remote(&config(&remote));
-    let waiter = pending(claim(&cache, "relu"));
-    // Between the look-up and the request for the lease, the holder publishes, and a third host gets the lease.
-    let (held, third, tier) = (Arc::new(std::sync::Mutex::new(Some(ticket))), Host::new(), remote.clone());
-    remote.on_call(move |call, key| {
-        let ticket = held.lock().unwrap().take_if(|_| call == RemoteCall::Lease);
-        if let Some(ticket) = ticket {
-            let file = tier.clone();
-            drop(ticket);
-            let cache = third.with_remote(&config(&tier));
-            std::mem::forget(build(claim(&cache, "relu")));
+    let (third, tier, is_first) = (Host::new(), remote.clone(), AtomicBool::new(true));
+    remote.on_call(move |call, _| {
+        if call == RemoteCall::Claim && is_first.swap(false, Ordering::SeqCst) {
+            std::mem::forget(build(claim(&third.with_remote(&config(&tier)), "relu")));
             let object = crate::common::text(1);
-            file.set_file(key, crate::common::builder(&object).encode(&key.digest).unwrap());
+            let file = crate::common::builder(&object).encode(&key("relu")).unwrap();
+            tier.set_object(&entry_name("relu"), file);
         }
     });
+    let waiter = pending(claim(&cache, "relu"));
     assert_eq!(hit(settle(&cache, Claim::Pending(waiter))), (1, Source::Remote));
-}
-
-/// A tier whose leases are held by a host that renews them before each request.
-fn renewed_at_each_question() -> FakeRemote {
-    let remote = FakeRemote::new();
-    let (tier, remaining) = (remote.clone(), AtomicU64::new(20));
-    remote.on_call(move |_, _| {
-        let remaining = Duration::from_millis(remaining.fetch_add(1, Ordering::SeqCst));
-        tier.set_faults(RemoteFaults { holds_every_lease: Some(remaining), ..RemoteFaults::default() });
-    });
-    remote
 }
 
 /// A host that renews its lease is waited for; a host waits no longer than it would build.
 #[test]
 fn a_renewed_lease_is_waited_for_within_the_time_limit() {
-    let (remote, host) = (renewed_at_each_question(), Host::new());
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    remote.set_faults(RemoteFaults { renews_every_lease: true, ..RemoteFaults::default() });
     let mut config = config(&remote);
     config.lease_ttl = Duration::from_millis(60);
     let cache = host.with_remote(&config);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use opkeep_cache::{Cache, Claim, PendingKey, Query, RemoteConfig, Source, TargetCache, Ticket, WarningKind};
 use opkeep_fs::CancelToken;
-use opkeep_testkit::remote::RemoteCall::{Get, Lease, Put, Release};
+use opkeep_testkit::remote::RemoteCall::{Capabilities, Claim as ClaimCall, Get, Put, Release};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
 
 use crate::common::{Host, build, builder, claim, hit, key, publish, take, text};
@@ -36,7 +36,7 @@ fn never_answers(slow: RemoteCall, end: impl Fn() + Send + Sync + 'static) -> Fa
 
 #[test]
 fn a_token_ends_each_call() {
-    for slow in [Get, Lease, Put] {
+    for slow in [Get, Capabilities, ClaimCall, Put] {
         let (host, cancel) = (Host::new(), CancelToken::new());
         let remote = never_answers(slow, {
             let cancel = cancel.clone();
@@ -66,7 +66,7 @@ fn a_caller_that_is_cancelled_with_its_lease_builds_nothing() {
     let (remote, host, cancel) = (FakeRemote::new(), Host::new(), CancelToken::new());
     let (tier, token) = (remote.clone(), cancel.clone());
     remote.on_call(move |call, _| {
-        if call == Get && tier.count(Lease) == 1 {
+        if call == Get && tier.count(ClaimCall) == 1 {
             token.cancel();
         }
     });
@@ -74,12 +74,12 @@ fn a_caller_that_is_cancelled_with_its_lease_builds_nothing() {
     query.cancel = Some(&cancel);
     let claimed = host.with_remote(&config(&remote)).get_or_begin(&key("relu"), &query).unwrap();
     assert!(matches!(claimed, Claim::Cancelled), "{claimed:?}");
-    assert_eq!(remote.calls(), [Get, Lease, Get, Release]);
+    assert_eq!(remote.calls(), [Get, Capabilities, ClaimCall, Get, Release]);
 }
 
 #[test]
 fn a_deadline_ends_each_call() {
-    for slow in [Get, Lease, Put] {
+    for slow in [Get, Capabilities, ClaimCall, Put] {
         let (host, remote) = (Host::new(), never_answers(slow, || {}));
         let cache = host.with_remote(&config(&remote));
         let soon = || Instant::now() + Duration::from_millis(20);
@@ -136,7 +136,7 @@ fn a_tier_that_is_gone_is_not_called_by_caches_that_are_opened_meanwhile() {
         drop(build(claim(&host.with_remote(&config), name)));
     }
     // The third failure is that of a look-up of `b`; from then on, each cache warns once that the tier is not used.
-    assert_eq!(remote.calls(), [Get, Lease, Get]);
+    assert_eq!(remote.calls(), [Get, Capabilities, Get]);
     assert_eq!(host.warned(), [WarningKind::Remote; 4]);
     let cache = host.with_remote(&config);
     for name in ["d", "e"] {

@@ -5,23 +5,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use opkeep_cache::{
-    Accept, CacheError, Claim, Query, RemoteConfig, RemoteKey, RemotePolicy, Source, TargetCache,
+    Accept, CacheError, Claim, ExclusiveCreate, Query, RemoteConfig, RemotePolicy, Source, TargetCache,
     UnsharedReason, WarningKind,
 };
 use opkeep_store::{CacheMode, Entry, EntryBuilder, PutOutcome};
-use opkeep_testkit::remote::RemoteCall::{Get, Lease, Put, Release};
+use opkeep_testkit::remote::RemoteCall::{Capabilities, Claim as ClaimCall, Get, Put, Release, Replace};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 
 use crate::common::{
-    Host, STAMP, TARGET, build, builder, claim, hit, key, open, publish, take, text, writer,
+    Host, STAMP, build, builder, claim, entry_name, hit, key, open, publish, take, text, writer,
 };
 
 fn config(remote: &FakeRemote) -> RemoteConfig {
     RemoteConfig::new(Arc::new(remote.clone()))
-}
-
-fn remote_key(name: &str) -> RemoteKey {
-    RemoteKey::new(TARGET, key(name))
 }
 
 #[test]
@@ -30,7 +26,7 @@ fn an_entry_of_one_host_is_a_hit_on_the_other() {
     let published = publish(build(claim(&one.with_remote(&config(&remote)), "relu")), 1);
     assert!(published.remote);
     // The lease is released when waiters find the entry.
-    assert_eq!(remote.calls(), [Get, Lease, Get, Put, Release]);
+    assert_eq!(remote.calls(), [Get, Capabilities, ClaimCall, Get, Put, Release]);
 
     let cache = other.with_remote(&config(&remote));
     let stamps = Mutex::new(Vec::new());
@@ -53,8 +49,9 @@ fn an_entry_of_one_host_is_a_hit_on_the_other() {
     assert!(one.warnings().is_empty() && other.warnings().is_empty());
 }
 
-/// Fails unless the answer of the remote tier under `faults` leads to a build with one warning for each look-up.
-fn is_never_served(remote: &FakeRemote, host: &Host, cache: &TargetCache, faults: RemoteFaults) {
+/// Fails unless the answer of the remote tier under `faults` leads to a build with one warning.
+fn is_never_served(remote: &FakeRemote, host: &Host, faults: RemoteFaults) {
+    let cache = host.with_remote(&config(remote));
     remote.set_faults(faults.clone());
     let judged = AtomicUsize::new(0);
     let accept = |_: &Entry| {
@@ -64,22 +61,21 @@ fn is_never_served(remote: &FakeRemote, host: &Host, cache: &TargetCache, faults
     let claim = cache.get_or_begin(&key("relu"), &Query::new(&accept)).unwrap();
     assert!(matches!(claim, Claim::Build(_)), "{faults:?}: {claim:?}");
     assert_eq!(judged.into_inner(), 0, "{faults:?}: the caller judges no damage");
-    // One look-up before the lease, and one with it.
-    assert_eq!(host.warned(), [WarningKind::Remote; 2], "{faults:?}");
+    // There is one look-up before the lease, and one with it.
+    assert_eq!(host.warned(), [WarningKind::Remote], "{faults:?}");
 }
 
 #[test]
 fn no_flipped_bit_is_served() {
     let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
     publish(build(claim(&one.with_remote(&config(&remote)), "relu")), 1);
-    let cache = other.with_remote(&config(&remote));
-    let bits = 8 * remote.file(&remote_key("relu")).unwrap().len();
+    let bits = 8 * remote.object(&entry_name("relu")).unwrap().len();
     for bit in 0..bits {
         let faults = RemoteFaults { flips_bit: Some(bit), ..RemoteFaults::default() };
-        is_never_served(&remote, &other, &cache, faults);
+        is_never_served(&remote, &other, faults);
     }
-    let errors = cache.store().unwrap().statistics().remote_errors;
-    assert_eq!(errors, 2 * bits as u64);
+    let cache = other.with_remote(&config(&remote));
+    assert_eq!(cache.store().unwrap().statistics().remote_errors, bits as u64);
     // The tier works again.
     remote.set_faults(RemoteFaults::default());
     assert_eq!(hit(claim(&cache, "relu")), (1, Source::Remote));
@@ -91,15 +87,14 @@ fn no_entry_that_is_cut_or_of_another_key_is_served() {
     let cache = one.with_remote(&config(&remote));
     publish(build(claim(&cache, "relu")), 1);
     publish(build(claim(&cache, "sigmoid")), 2);
-    let reader = other.with_remote(&config(&remote));
-    let length = remote.file(&remote_key("relu")).unwrap().len();
+    let length = remote.object(&entry_name("relu")).unwrap().len();
     for cuts in [1, 40, length - 1, length] {
-        is_never_served(&remote, &other, &reader, RemoteFaults { cuts, ..RemoteFaults::default() });
+        is_never_served(&remote, &other, RemoteFaults { cuts, ..RemoteFaults::default() });
     }
-    let answers_with = Some(remote_key("sigmoid"));
-    is_never_served(&remote, &other, &reader, RemoteFaults { answers_with, ..RemoteFaults::default() });
-    remote.set_file(&remote_key("relu"), b"OPKKERN\0 and nothing like an entry".to_vec());
-    is_never_served(&remote, &other, &reader, RemoteFaults::default());
+    let answers_with = Some(entry_name("sigmoid"));
+    is_never_served(&remote, &other, RemoteFaults { answers_with, ..RemoteFaults::default() });
+    remote.set_object(&entry_name("relu"), b"OPKKERN\0 and nothing like an entry".to_vec());
+    is_never_served(&remote, &other, RemoteFaults::default());
 }
 
 #[test]
@@ -117,10 +112,9 @@ fn a_lazy_member_with_a_wrong_digest_is_not_served() {
     let digest = opkeep_digest::Digest::of(&bad[..prefix - 32]);
     bad[prefix - 32..prefix].copy_from_slice(digest.as_bytes());
     assert!(Entry::decode(bad.clone(), Some(&key("relu"))).is_ok());
-    remote.set_file(&remote_key("relu"), bad);
-    let cache = host.with_remote(&config(&remote));
-    is_never_served(&remote, &host, &cache, RemoteFaults::default());
-    remote.set_file(&remote_key("relu"), good);
+    remote.set_object(&entry_name("relu"), bad);
+    is_never_served(&remote, &host, RemoteFaults::default());
+    remote.set_object(&entry_name("relu"), good);
     assert_eq!(hit(claim(&host.with_remote(&config(&remote)), "relu")), (1, Source::Remote));
 }
 
@@ -130,7 +124,7 @@ fn a_stamp_of_another_host_does_not_count() {
     let object = text(3);
     let stamped = EntryBuilder::new(u32::MAX).eager("object", object.as_bytes());
     let stamped = stamped.lazy("header", object.as_bytes()).encode(&key("relu")).unwrap();
-    remote.set_file(&remote_key("relu"), stamped);
+    remote.set_object(&entry_name("relu"), stamped);
     let cache = host.with_remote(&config(&remote));
     let unstamped = |entry: &Entry| match entry.validation() {
         0 => Accept::Take,
@@ -225,7 +219,7 @@ fn a_slow_tier_is_not_waited_for() {
     publish(build(claim(&cache, "sigmoid")), 3);
     publish(build(claim(&cache, "tanh")), 3);
     // A lease that is not released expires.
-    assert_eq!(remote.calls()[calls..], [Get, Lease]);
+    assert_eq!(remote.calls()[calls..], [Get, Capabilities]);
     let warnings = third.warnings();
     assert!(matches!(&warnings[..], [(_, text)] if text.contains("took too long")), "{warnings:?}");
 }
@@ -233,9 +227,18 @@ fn a_slow_tier_is_not_waited_for() {
 #[test]
 fn a_tier_without_leases_is_used_without() {
     let (remote, host) = (FakeRemote::new(), Host::new());
-    remote.set_faults(RemoteFaults { has_no_leases: true, ..RemoteFaults::default() });
-    assert!(publish(build(claim(&host.with_remote(&config(&remote)), "relu")), 1).remote);
-    assert_eq!(remote.calls(), [Get, Lease, Put]);
+    let exclusive_create = Some(ExclusiveCreate::None);
+    remote.set_faults(RemoteFaults { exclusive_create, ..RemoteFaults::default() });
+    let cache = host.with_remote(&config(&remote));
+    assert!(publish(build(claim(&cache, "relu")), 1).remote);
+    assert_eq!(remote.calls(), [Get, Capabilities, Put]);
+    drop(build(claim(&cache, "sigmoid")));
+    // The warning comes once.
+    let warnings = host.warnings();
+    assert!(
+        matches!(&warnings[..], [(WarningKind::Remote, text)] if text.contains("memory:")),
+        "{warnings:?}"
+    );
 }
 
 #[test]
@@ -269,7 +272,7 @@ fn the_policy_and_the_mode_decide_the_uses_of_the_tier() {
     // `force` publishes, and reads no entries: so no host waits for another one.
     let (cache, since) = (in_mode(CacheMode::Force), calls());
     assert!(publish(build(claim(&cache, "relu")), 3).remote);
-    assert_eq!(since(&remote), [Put]);
+    assert_eq!(since(&remote), [Replace]);
     // `disable` does neither.
     let (cache, since) = (in_mode(CacheMode::Disable), calls());
     assert!(matches!(claim(&cache, "relu"), Claim::Unshared(_, UnsharedReason::NoStore)));
@@ -309,7 +312,7 @@ fn an_entry_that_was_not_validated_is_not_published_to_other_hosts() {
     let published = build(claim(&cache, "relu")).publish(&builder(&object).with_validation(0)).unwrap();
     assert_eq!((published.local, published.remote), (Some(PutOutcome::Published), false));
     assert_eq!(remote.count(Put), 0);
-    assert!(remote.file(&remote_key("relu")).is_none() && !remote.is_leased(&remote_key("relu")));
+    assert!(remote.object(&entry_name("relu")).is_none() && !remote.is_leased(&key("relu")));
     const { assert!(STAMP > 0) };
 }
 
@@ -319,7 +322,7 @@ fn without_a_local_store_entries_come_from_the_tier_and_go_there() {
     let (remote, host) = (FakeRemote::new(), Host::new());
     let mut nowhere = opkeep_cache::CacheConfig::default();
     nowhere.remote = Some(config(&remote));
-    let cache = open(nowhere);
+    let cache = open(nowhere.clone());
     let ticket = build(claim(&cache, "relu"));
     assert!(ticket.is_kept());
     let published = publish(ticket, 1);
@@ -327,7 +330,9 @@ fn without_a_local_store_entries_come_from_the_tier_and_go_there() {
     assert_eq!(hit(claim(&cache, "relu")), (1, Source::Remote));
     assert_eq!(hit(claim(&host.with_remote(&config(&remote)), "relu")), (1, Source::Remote));
     // Without leases, other hosts may build the same entry.
-    remote.set_faults(RemoteFaults { has_no_leases: true, ..RemoteFaults::default() });
+    let exclusive_create = Some(ExclusiveCreate::None);
+    remote.set_faults(RemoteFaults { exclusive_create, ..RemoteFaults::default() });
+    let cache = open(nowhere);
     let Claim::Unshared(ticket, UnsharedReason::NoStore) = claim(&cache, "sigmoid") else { panic!() };
     assert!(publish(ticket, 2).remote);
 }
@@ -359,7 +364,7 @@ fn an_entry_that_the_caller_validated_is_kept_as_validated() {
 
 #[test]
 fn a_client_that_panics_fails_no_build() {
-    for panics in [Get, Put, Lease, Release] {
+    for panics in [Get, Put, Capabilities, ClaimCall, Release] {
         let (remote, host) = (FakeRemote::new(), Host::new());
         remote.on_call(move |call, _| assert!(call != panics, "on purpose"));
         let cache = host.with_remote(&config(&remote));

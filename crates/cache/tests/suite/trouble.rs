@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use opkeep_cache::{
-    Cache, CacheConfig, CacheError, Claim, Miss, Query, RemoteConfig, RemoteKey, Source, TargetCache, Ticket,
+    Cache, CacheConfig, CacheError, Claim, Miss, Query, RemoteConfig, Source, TargetCache, Ticket,
     UnsharedReason, WarningKind,
 };
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
@@ -83,15 +83,15 @@ fn hosts_without_locks_share_by_leases_and_warn_once() {
     disk.refuses.store(true, Ordering::SeqCst);
     let ticket = build(claim(&other.with_remote(&tier), "relu"));
     let mut waiter = Some(pending(claim(&cache, "relu")));
-    let asked = remote.count(RemoteCall::Lease);
+    let asked = remote.count(RemoteCall::Get);
     until("another question", || {
         waiter = waiter.take().map(|waiter| pending(resume(&cache, waiter)));
-        remote.count(RemoteCall::Lease) > asked
+        remote.count(RemoteCall::Get) > asked
     });
     assert_eq!(host.warned(), [WarningKind::Locks]);
     drop(ticket);
     let ticket = build(settle(&cache, Claim::Pending(waiter.unwrap())));
-    assert!(remote.is_leased(&RemoteKey::new(TARGET, key("relu"))));
+    assert!(remote.is_leased(&key("relu")));
     assert!(publish(ticket, 1).remote);
 }
 

@@ -10,7 +10,7 @@ use opkeep_artifact::{
     OpaqueRules, Severity,
 };
 use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Support};
-use opkeep_cache::{RemoteConfig, RemoteKey};
+use opkeep_cache::RemoteConfig;
 use opkeep_descriptor::{BuildSpec, Job, ResolvedSpec};
 use opkeep_digest::Fingerprint;
 use opkeep_kernel_entry::{EntryError, EntryVerdict, verify_entry};
@@ -19,7 +19,7 @@ use opkeep_store::{
 };
 use opkeep_testkit::NullBackend;
 use opkeep_testkit::elf::host_object;
-use opkeep_testkit::remote::FakeRemote;
+use opkeep_testkit::remote::{FakeRemote, names};
 use opkeep_validator::{Code, Validator};
 
 use crate::common::{Bench, build, outcomes, request};
@@ -343,15 +343,15 @@ fn a_kernel_of_another_key_is_not_taken_from_a_remote_tier() {
     let requests = [3, 4].map(|length| request("Square", &[length]).with_spec(BuildSpec::new(TARGET)));
     let report = remote_engine(&one, &device, &remote).build(&requests).unwrap();
     let [first, second] = [0, 1].map(|at: usize| *report.kernels[at].key.unwrap().digest());
-    let name = |key| RemoteKey::new(TARGET, key);
-    let good = Entry::decode(remote.file(&name(first)).unwrap(), Some(&first)).unwrap();
+    let name = |key| names(TARGET).entry(&key);
+    let good = Entry::decode(remote.object(&name(first)).unwrap(), Some(&first)).unwrap();
     let headless = good.members().filter(|(name, ..)| *name != "header");
     let headless = headless.fold(EntryBuilder::new(1), |entry, (name, bytes, is_eager)| match is_eager {
         true => entry.eager(name, bytes),
         false => entry.lazy(name, bytes),
     });
     for forged in [good.to_builder(), headless] {
-        remote.set_file(&name(second), forged.encode(&second).unwrap());
+        remote.set_object(&name(second), forged.encode(&second).unwrap());
         let host = Bench::new();
         let report = remote_engine(&host, &device, &remote).build(&requests).unwrap();
         assert_eq!(outcomes(&report), ["reused", "compiled"]);
@@ -383,13 +383,13 @@ fn without_the_check_a_remote_kernel_is_still_validated() {
     let (one, other, remote, maker) = (Bench::new(), Bench::new(), FakeRemote::new(), ptx(1));
     let report = remote_engine(&one, &maker, &remote).build(&square()).unwrap();
     let key = *report.kernels[0].key.unwrap().digest();
-    let file = remote.file(&RemoteKey::new(TARGET, key)).unwrap();
+    let file = remote.object(&names(TARGET).entry(&key)).unwrap();
     let good = Entry::decode(file, Some(&key)).unwrap();
     let bad = good.members().fold(EntryBuilder::new(1), |entry, (name, bytes, is_eager)| match is_eager {
         true => entry.eager(name, if name == "object" { b"// no PTX" } else { bytes }),
         false => entry.lazy(name, bytes),
     });
-    remote.set_file(&RemoteKey::new(TARGET, key), bad.encode(&key).unwrap());
+    remote.set_object(&names(TARGET).entry(&key), bad.encode(&key).unwrap());
     let format = Mutex::new(ptx_rules(1));
     let object = maker.object.clone();
     let without = Arc::new(Device { null: NullBackend::default(), object, format, check: None });

@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use opkeep::{CacheMode, Engine, Event, Outcome, WarningKind};
-use opkeep_cache::{Lease, RemoteConfig, RemoteContext, RemoteKey, RemoteTier};
+use opkeep_cache::{LeaseToken, LeaseValue, RemoteConfig};
 use opkeep_descriptor::Key;
 use opkeep_fs::CancelToken;
 use opkeep_store::Entry;
 use opkeep_testkit::NullBackend;
-use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
+use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults, names};
 
 use crate::common::{Bench, build, files, request};
 
@@ -54,10 +54,10 @@ fn a_kernel_of_another_key_is_not_taken_from_the_tier() {
     let requests = [request("Square", &[3]), request("Square", &[4])];
     let report = engine(&one, &backend, &remote).build(&requests).unwrap();
     let key = |at: usize| report.kernels[at].key.unwrap();
-    let name = |key: Key| RemoteKey::new(&*report.targets[0], *key.digest());
-    let entry = Entry::decode(remote.file(&name(key(0))).unwrap(), Some(key(0).digest())).unwrap();
+    let name = |key: Key| names(&report.targets[0]).entry(key.digest());
+    let entry = Entry::decode(remote.object(&name(key(0))).unwrap(), Some(key(0).digest())).unwrap();
     let forged = entry.to_builder().encode(key(1).digest()).unwrap();
-    remote.set_file(&name(key(1)), forged);
+    remote.set_object(&name(key(1)), forged);
     let report = engine(&other, &backend, &remote).build(&requests).unwrap();
     assert_eq!([report.kernels[0].outcome, report.kernels[1].outcome], [Outcome::Reused, Outcome::Compiled]);
     assert!(
@@ -96,7 +96,7 @@ fn a_job_token_is_taken_after_the_lease() {
     let (leases, busy) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(busy_tokens)));
     let (count, tokens) = (Arc::clone(&leases), Arc::clone(&busy));
     remote.on_call(move |call, _| {
-        if call == RemoteCall::Lease {
+        if call == RemoteCall::Claim {
             assert_eq!(tokens.lock().unwrap()(), 0, "a token is held");
             count.fetch_add(1, Ordering::SeqCst);
         }
@@ -131,7 +131,7 @@ fn a_tier_that_is_gone_is_not_called_by_the_next_builds() {
 #[test]
 fn a_cancelled_build_waits_for_no_call_to_the_tier() {
     const LONG: Duration = Duration::from_secs(3600);
-    for call in [RemoteCall::Get, RemoteCall::Lease, RemoteCall::Put] {
+    for call in [RemoteCall::Get, RemoteCall::Claim, RemoteCall::Put] {
         let (bench, remote, cancel) = (Bench::new(), FakeRemote::new(), CancelToken::new());
         let backend = Arc::new(NullBackend::default());
         let mut tier = RemoteConfig::new(Arc::new(remote.clone()));
@@ -170,11 +170,10 @@ fn a_key_of_another_host_is_not_locked_while_all_threads_compile() {
     let backend = Arc::new(NullBackend::default());
     let requests = [1, 2].map(|length| request("Square", &[length]));
     let plan = Bench::new().engine(&backend).build(&requests[..1]).unwrap();
-    let key = RemoteKey::new(&*plan.targets[0], *plan.kernels[0].key.unwrap().digest());
-    let limits = RemoteContext::new(Instant::now() + Duration::from_secs(60), None);
-    let lease = remote.lease(&key, Duration::from_secs(60), &limits).unwrap();
-    let Lease::Granted(other_host) = lease else { panic!("{lease:?}") };
-    let (root, held) = (bench.root(), Mutex::new(Some(other_host)));
+    let lease = names(&plan.targets[0]).lease(plan.kernels[0].key.unwrap().digest(), 0);
+    let value = LeaseValue::new(LeaseToken::new([9; 16]), 0).to_string();
+    remote.set_object(&lease, value.into_bytes());
+    let (root, tier) = (bench.root(), remote.clone());
     let engine = engine(&bench, &backend, &remote).with_config(|config| {
         config.jobs = NonZeroUsize::new(1);
         config.machine_jobs = NonZeroUsize::new(1);
@@ -191,8 +190,7 @@ fn a_key_of_another_host_is_not_locked_while_all_threads_compile() {
                 locked = count_locked(&root);
             }
             events.lock().unwrap().push(("compiling", locked));
-            let limits = RemoteContext::new(Instant::now() + Duration::from_secs(60), None);
-            held.lock().unwrap().take().into_iter().for_each(|lease| lease.release(&limits));
+            tier.remove_object(&lease);
         }
         _ => {}
     });

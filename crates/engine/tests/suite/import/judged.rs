@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use opkeep_cache::{RemoteConfig, RemoteKey};
+use opkeep_cache::RemoteConfig;
 use opkeep_digest::Digest;
 use opkeep_kernel_entry::{EntryError, verify_entry};
 use opkeep_store::{Entry, EntryBuilder, Lookup, Overwrite, TargetStore};
 use opkeep_testkit::ascend::Chip;
 use opkeep_testkit::caches::Rank;
-use opkeep_testkit::remote::FakeRemote;
+use opkeep_testkit::remote::{FakeRemote, names};
 use opkeep_validator::RULES_VERSION;
 use opkeep_validator::Validator;
 
@@ -176,7 +176,7 @@ fn an_imported_kernel_of_the_remote_tier_replaces_no_compiled_one() {
     let (place, imported, ours) = both();
     let (shelf, remote) = (place.shelf(), FakeRemote::new());
     let forged = entry(&shelf, &imported).to_builder().encode(&ours).unwrap();
-    remote.set_file(&RemoteKey::new(TARGET, ours), forged);
+    remote.set_object(&names(TARGET).entry(&ours), forged);
     let tier = RemoteConfig::new(Arc::new(remote.clone()));
     let trusting = place.trusting().with_config(|config| config.remote = Some(tier));
     assert_eq!(place.outcome(&trusting, &square(1)), ("reused", false));

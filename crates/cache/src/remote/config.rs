@@ -1,0 +1,69 @@
+//! The settings of a remote tier.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::engine::RemoteEngine;
+use super::health::Health;
+use super::names::Namespace;
+
+/// A remote tier: an engine, and the settings of its use.
+///
+/// Clones share the tier's health. After three failed calls in a row, the engine is not called for 30 s, by none of the caches
+/// that use a clone; then one call decides whether it works again.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct RemoteConfig {
+    /// The client of the engine.
+    pub engine: Arc<dyn RemoteEngine>,
+    /// The uses of the tier; [`RemotePolicy::ReadWrite`] by default.
+    pub policy: RemotePolicy,
+    /// The part of the engine in which the entries are; `default` by default.
+    pub namespace: Namespace,
+    /// The time after which a lease without a renewal is taken over; 30 s by default. If a holder is killed, other hosts wait for
+    /// that long. Hosts that share an engine should have the same: each renews three times in its own.
+    pub lease_ttl: Duration,
+    /// The timeout of one call; 10 s by default.
+    pub call_timeout: Duration,
+    pub(super) health: Arc<Health>,
+}
+
+impl RemoteConfig {
+    /// Creates settings by which `engine` is read and written.
+    pub fn new(engine: Arc<dyn RemoteEngine>) -> Self {
+        Self {
+            engine,
+            policy: RemotePolicy::ReadWrite,
+            namespace: Namespace::default(),
+            lease_ttl: Duration::from_secs(30),
+            call_timeout: Duration::from_secs(10),
+            health: Arc::default(),
+        }
+    }
+}
+
+impl fmt::Debug for RemoteConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { engine: _, policy, namespace, lease_ttl, call_timeout, health: _ } = self;
+        f.debug_struct("RemoteConfig")
+            .field("policy", policy)
+            .field("namespace", namespace)
+            .field("lease_ttl", lease_ttl)
+            .field("call_timeout", call_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The uses of a remote tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RemotePolicy {
+    /// Nothing.
+    Off,
+    /// Entries are read.
+    Read,
+    /// Entries are read and published, and leases prevent that several hosts build the same entry.
+    #[default]
+    ReadWrite,
+}

@@ -1,0 +1,256 @@
+//! Calls for many keys: fetches, and the waits of one host for keys of others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use opkeep_cache::{Accept, Claim, Digest, Query, RemoteConfig, Source, TargetCache, WarningKind};
+use opkeep_store::{Entry, Lookup};
+use opkeep_testkit::remote::RemoteCall::{Advance, Claim as ClaimCall, Get, Progress, Put, Replace};
+use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
+
+use crate::common::{
+    Host, build, builder, claim, entry_name, hit, key, pending, publish, settle, take, text, until, writer,
+};
+
+fn config(remote: &FakeRemote) -> RemoteConfig {
+    RemoteConfig::new(Arc::new(remote.clone()))
+}
+
+fn name(number: usize) -> String {
+    format!("relu {number}")
+}
+
+fn keys(count: usize) -> Vec<Digest> {
+    (0..count).map(|number| key(&name(number))).collect()
+}
+
+/// Puts entries into the engine, as other hosts do.
+fn fill(remote: &FakeRemote, numbers: impl IntoIterator<Item = usize>) {
+    for number in numbers {
+        let object = text(number);
+        let file = builder(&object).encode(&key(&name(number))).unwrap();
+        remote.set_object(&entry_name(&name(number)), file);
+    }
+}
+
+fn local(cache: &TargetCache, number: usize) -> Option<Box<Entry>> {
+    match cache.get(&key(&name(number))) {
+        Lookup::Hit(entry) => Some(entry),
+        Lookup::Miss(_) => None,
+    }
+}
+
+#[test]
+fn a_warm_fetch_is_one_call() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    fill(&remote, 0..148);
+    let cache = host.with_remote(&config(&remote));
+    let judged = AtomicUsize::new(0);
+    let accept = |entry: &Entry| {
+        assert_eq!(entry.validation(), 0, "another host's validation does not count");
+        judged.fetch_add(1, Ordering::SeqCst);
+        Accept::Validated { stamp: 9, renewed: Vec::new() }
+    };
+    let report = cache.fetch(&keys(148), &Query::new(&accept));
+    assert_eq!((report.fetched.len(), report.refused.len(), report.missing.len()), (148, 0, 0));
+    assert_eq!((remote.calls(), judged.load(Ordering::SeqCst)), (vec![Get], 148));
+    let bytes: usize = (0..148).map(|number| remote.object(&entry_name(&name(number))).unwrap().len()).sum();
+    assert_eq!(report.bytes, bytes as u64);
+    for number in 0..148 {
+        let entry = local(&cache, number).unwrap();
+        assert_eq!((writer(&entry), entry.validation()), (number, 9));
+    }
+    assert_eq!(cache.store().unwrap().statistics().remote_hits, 148);
+    // The local store has all of them now.
+    let again = cache.fetch(&keys(148), &Query::new(&accept));
+    assert_eq!((again.fetched.len(), again.missing.len(), remote.calls().len()), (0, 0, 1));
+}
+
+#[test]
+fn a_fetch_takes_what_arrives_and_refuses_what_is_wrong() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    fill(&remote, 0..6);
+    remote.set_object(&entry_name(&name(1)), b"no entry".to_vec());
+    remote.set_object(&entry_name(&name(2)), remote.object(&entry_name(&name(3))).unwrap());
+    let cache = host.with_remote(&config(&remote));
+    let accept = |entry: &Entry| match writer(entry) {
+        4 => Accept::Replace("it is for another chip".to_owned()),
+        5 => Accept::Ignore,
+        _ => Accept::Take,
+    };
+    let mut report = cache.fetch(&keys(8), &Query::new(&accept));
+    report.fetched.sort_unstable();
+    report.refused.sort_unstable();
+    let number = |key: &Digest| keys(8).iter().position(|other| other == key).unwrap();
+    let mut fetched: Vec<_> = report.fetched.iter().map(number).collect();
+    let mut refused: Vec<_> = report.refused.iter().map(|(key, _)| number(key)).collect();
+    fetched.sort_unstable();
+    refused.sort_unstable();
+    assert_eq!((fetched, refused), (vec![0, 3], vec![1, 2, 4]));
+    assert_eq!(report.missing.iter().map(number).collect::<Vec<_>>(), [5, 6, 7]);
+    assert_eq!(host.warned(), [WarningKind::Remote; 3]);
+    assert!((1..3).chain(4..8).all(|number| local(&cache, number).is_none()));
+    // An own build replaces what was refused, and nothing else. There is no second warning.
+    for number in [1, 5] {
+        let query = Query::new(&accept);
+        publish(build(cache.get_or_begin(&key(&name(number)), &query).unwrap()), number + 10);
+    }
+    assert_eq!((remote.count(Replace), remote.count(Put)), (1, 1));
+    assert!(host.warnings().is_empty());
+    let third = Host::new();
+    assert_eq!(hit(claim(&third.with_remote(&config(&remote)), &name(1))), (11, Source::Remote));
+    assert_eq!(hit(claim(&third.with_remote(&config(&remote)), &name(5))), (5, Source::Remote));
+}
+
+#[test]
+fn half_an_answer_counts() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    fill(&remote, 0..10);
+    remote.set_faults(RemoteFaults { fails_after: Some(4), ..RemoteFaults::default() });
+    let cache = host.with_remote(&config(&remote));
+    let report = cache.fetch(&keys(10), &Query::new(&take));
+    assert_eq!((report.fetched.len(), report.missing.len()), (4, 6));
+    assert!(host.warned().contains(&WarningKind::Remote));
+}
+
+#[test]
+fn more_or_other_answers_than_requests_are_invalid() {
+    let faults: [fn() -> RemoteFaults; 2] = [
+        || RemoteFaults { repeats: true, ..RemoteFaults::default() },
+        || RemoteFaults { answers_too_much: true, ..RemoteFaults::default() },
+    ];
+    for faults in faults {
+        let (remote, host) = (FakeRemote::new(), Host::new());
+        fill(&remote, 0..3);
+        remote.set_faults(faults());
+        let cache = host.with_remote(&config(&remote));
+        let report = cache.fetch(&keys(3), &Query::new(&take));
+        // Each entry is what its digests say.
+        assert_eq!(report.fetched.len(), 3);
+        let warnings = host.warnings();
+        assert!(warnings[0].1.contains("invalid answer"), "{warnings:?}");
+        drop(build(claim(&cache, "sigmoid")));
+    }
+}
+
+#[test]
+fn without_a_remote_tier_everything_is_missing() {
+    let host = Host::new();
+    let cache = host.cache();
+    publish(build(claim(&cache, &name(0))), 0);
+    let report = cache.fetch(&keys(3), &Query::new(&take));
+    assert_eq!((report.fetched.len(), report.missing.len()), (0, 2));
+}
+
+/// Another host has all leases. This one looks at them once, and makes no call for each key.
+#[test]
+fn keys_that_another_host_builds_cost_no_calls() {
+    const COUNT: usize = 148;
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let (first, second) = (one.with_remote(&config(&remote)), other.with_remote(&config(&remote)));
+    first.fetch(&keys(COUNT), &Query::new(&take));
+    let tickets: Vec<_> = (0..COUNT).map(|number| build(claim(&first, &name(number)))).collect();
+    let calls = remote.calls().len();
+    second.fetch(&keys(COUNT), &Query::new(&take));
+    let began = Instant::now();
+    let waiters: Vec<_> = (0..COUNT).map(|number| pending(claim(&second, &name(number)))).collect();
+    let made = remote.calls()[calls..].to_vec();
+    let count = |call: RemoteCall| made.iter().filter(|made| **made == call).count();
+    // On an overloaded machine, the board is refreshed while the keys are begun.
+    let refreshed = 2 + began.elapsed().as_millis() as usize / 250;
+    assert!((2..=2 + refreshed).contains(&count(Get)), "{made:?}");
+    assert_eq!((count(ClaimCall), count(Put)), (0, 0), "{made:?}");
+    // All entries arrive with a few more calls.
+    let gets = remote.count(Get);
+    for (number, ticket) in (0..).zip(tickets) {
+        publish(ticket, number);
+    }
+    let published = remote.count(Get) - gets;
+    for (number, waiter) in (0..).zip(waiters) {
+        assert_eq!(hit(settle(&second, Claim::Pending(waiter))), (number, Source::Remote));
+    }
+    let waited = remote.count(Get) - gets - published;
+    assert!(waited < COUNT / 4, "{waited} calls");
+    assert_eq!(remote.count(ClaimCall), COUNT, "those of the first host");
+}
+
+/// With a counter, a batch comes when an entry is published, and not before.
+#[test]
+fn a_counter_says_when_to_look() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let (first, second) = (one.with_remote(&config(&remote)), other.with_remote(&config(&remote)));
+    for cache in [&first, &second] {
+        cache.fetch(&keys(2), &Query::new(&take));
+    }
+    let ticket = build(claim(&first, &name(0)));
+    let waiter = pending(claim(&second, &name(0)));
+    let gets = remote.count(Get);
+    remote.wait_for(Progress, 5);
+    assert_eq!(remote.count(Get), gets);
+    publish(ticket, 1);
+    assert_eq!(hit(settle(&second, Claim::Pending(waiter))), (1, Source::Remote));
+    assert_eq!((remote.count(Get), remote.count(Advance), remote.counters()), (gets + 1, 1, vec![1]));
+    // A ticket that ends without an entry is progress, too.
+    let ticket = build(claim(&first, &name(1)));
+    let waiter = pending(claim(&second, &name(1)));
+    drop(ticket);
+    assert_eq!(remote.counters(), [2]);
+    drop(build(settle(&second, Claim::Pending(waiter))));
+}
+
+/// An engine that loses its counters and leases, or has no counters, or fails at each second call, costs time and work only.
+#[test]
+fn without_counters_or_leases_the_entries_are_found() {
+    let faults: [fn() -> RemoteFaults; 2] = [
+        || RemoteFaults { has_no_counters: true, ..RemoteFaults::default() },
+        || RemoteFaults { evicts_leases: true, ..RemoteFaults::default() },
+    ];
+    for faults in faults {
+        let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+        let (first, second) = (one.with_remote(&config(&remote)), other.with_remote(&config(&remote)));
+        for cache in [&first, &second] {
+            cache.fetch(&keys(1), &Query::new(&take));
+        }
+        let ticket = build(claim(&first, &name(0)));
+        remote.set_faults(faults());
+        let waiter = pending(claim(&second, &name(0)));
+        publish(ticket, 1);
+        assert_eq!(hit(settle(&second, Claim::Pending(waiter))), (1, Source::Remote));
+    }
+}
+
+/// A tier that fails during a wait is asked again, until it is paused: then the caller builds.
+#[test]
+fn a_tier_that_fails_during_a_wait_ends_it() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let _ticket = build(claim(&one.with_remote(&config(&remote)), "relu"));
+    let cache = other.with_remote(&config(&remote));
+    let waiter = pending(claim(&cache, "relu"));
+    remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() });
+    drop(build(settle(&cache, Claim::Pending(waiter))));
+    let warned = host_warnings(&other);
+    assert!((1..=3).contains(&warned), "{warned}");
+}
+
+fn host_warnings(host: &Host) -> usize {
+    host.warned().len()
+}
+
+/// A host that does not publish, and only reads, waits for nobody.
+#[test]
+fn a_wait_ends_with_its_pending_key() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let mut config = config(&remote);
+    config.lease_ttl = Duration::from_millis(300);
+    let _ticket = build(claim(&one.with_remote(&config), "relu"));
+    let cache = other.with_remote(&config);
+    let waiter = pending(claim(&cache, "relu"));
+    let gets = remote.count(Get);
+    until("a batch", || remote.count(Get) > gets);
+    drop(waiter);
+    // A batch may be in progress.
+    let gets = remote.count(Get) + 1;
+    std::thread::sleep(Duration::from_millis(400));
+    assert!(remote.count(Get) <= gets);
+}
