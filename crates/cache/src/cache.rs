@@ -2,16 +2,19 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use opkeep_fs::CancelToken;
 use opkeep_store::{Access, CacheMode, Store, StoreConfig, StoreError, TargetStore, is_target_name};
 
 use crate::error::CacheError;
 use crate::kept_lock::kept_locks;
 use crate::outage::Outage;
+use crate::per_process::PerProcess;
 use crate::remote::{RemoteConfig, RemoteTier};
 use crate::target::TargetCache;
-use crate::tiers::{Shared, Target};
+use crate::tiers::{Shared, Target, upload_limit};
+use crate::upload::Uploads;
 use crate::warning::{OnWarning, WarningKind, Warnings};
 
 /// The settings of a cache.
@@ -81,7 +84,8 @@ impl Cache {
         }
         let remote = remote.map(RemoteTier::new);
         let (kept_locks, outage) = (kept_locks(), Outage::new(write_pause));
-        let shared = Arc::new(Shared { mode, store, remote, warnings, kept_locks, outage });
+        let uploads = PerProcess::new(Uploads::new(upload_limit(remote.as_deref())));
+        let shared = Arc::new(Shared { mode, store, remote, warnings, kept_locks, outage, uploads });
         Ok(Self { shared, targets: Mutex::default() })
     }
 
@@ -116,6 +120,13 @@ impl Cache {
 
     fn locked(&self) -> MutexGuard<'_, Vec<(String, TargetCache)>> {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the published entries are in the remote tier, until `deadline` at most, or until `cancel` is cancelled. Returns
+    /// the number of entries that are still being sent. A program that ends calls this; what is not sent by then is sent by
+    /// [`TargetCache::push_unsent`].
+    pub fn finish_uploads(&self, deadline: Instant, cancel: Option<&CancelToken>) -> usize {
+        self.shared.uploads().finish(deadline, cancel)
     }
 
     /// Returns the local store, if it can be used.

@@ -69,6 +69,7 @@ mod ticket;
 mod tiers;
 mod timer;
 mod unshared;
+mod upload;
 mod warning;
 
 pub use cache::{Cache, CacheConfig};
@@ -87,6 +88,7 @@ pub use remote::{
 };
 pub use target::TargetCache;
 pub use ticket::{Published, Ticket};
+pub use tiers::PushReport;
 pub use unshared::UnsharedReason;
 pub use warning::{OnWarning, WarningKind};
 

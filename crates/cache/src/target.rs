@@ -1,8 +1,10 @@
 //! The entries of one target.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use opkeep_digest::Digest;
+use opkeep_fs::CancelToken;
 use opkeep_store::{Entry, EntryBuilder, Lookup, Overwrite, PutOutcome, StoreError, TargetStore};
 
 use crate::claim::Claim;
@@ -12,7 +14,8 @@ use crate::miss::Miss;
 use crate::pending::PendingKey;
 use crate::protocol::Protocol;
 use crate::query::Query;
-use crate::tiers::Target;
+use crate::remote::Limits;
+use crate::tiers::{PushReport, Target};
 
 /// One target of a cache. Clones share their state.
 #[derive(Clone, Debug)]
@@ -129,6 +132,12 @@ impl TargetCache {
         let (target, key) = (Arc::clone(&pending.target), *pending.key());
         let protocol = Protocol { began: Some(pending.began()), ..Protocol::new(&target, &key, query) };
         Ok(protocol.wait(protocol.poll(pending)))
+    }
+
+    /// Sends the entries of the local store that earlier uploads left: those of a killed process, of a full queue, and of a failed
+    /// call. The deadline and the token end the calls.
+    pub fn push_unsent(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
+        self.0.push_unsent(Limits { deadline, cancel })
     }
 
     /// Syncs published entries to disk, so that they survive a power cut. Best effort.

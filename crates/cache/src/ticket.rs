@@ -11,7 +11,6 @@ use opkeep_store::{EntryBuilder, KeyLock, PutOutcome};
 use crate::error::PublishError;
 use crate::failure::Failure;
 use crate::miss::Miss;
-use crate::remote::Limits;
 use crate::remote::lease::HeldLease;
 use crate::tiers::Target;
 
@@ -39,9 +38,17 @@ struct TicketLease {
     process: ProcessId,
 }
 
+impl TicketLease {
+    /// Returns the lease, which the caller ends.
+    fn into_held(mut self) -> Option<HeldLease> {
+        self.lease.take()
+    }
+}
+
 impl Drop for TicketLease {
     fn drop(&mut self) {
-        drop(self.lease.take());
+        let Some(lease) = self.lease.take() else { return };
+        drop(lease);
         if let Some(remote) = self.target.leases().filter(|_| self.process.is_current()) {
             remote.advance(1);
         }
@@ -54,7 +61,7 @@ impl Drop for TicketLease {
 pub struct Published {
     /// The outcome in the local store; `None` if that is not written.
     pub local: Option<PutOutcome>,
-    /// Whether the entry is in the remote tier.
+    /// Whether the entry is in the remote tier, or is being sent to it.
     pub remote: bool,
 }
 
@@ -118,8 +125,8 @@ impl Ticket {
         }
     }
 
-    /// Writes the entry to the local store, which ends the waits on this host, then to the remote tier. Writing to the remote
-    /// tier is best effort, and ends when the token of the ticket's [`Query`](crate::Query::cancel) is cancelled.
+    /// Writes the entry to the local store, which ends the waits on this host, and has it sent to the remote tier by another
+    /// thread, which is best effort: see [`Cache::finish_uploads`](crate::Cache::finish_uploads).
     ///
     /// # Errors
     /// The local store could not write the entry, or this process is a forked child of the ticket's.
@@ -135,7 +142,8 @@ impl Ticket {
         self.publish_within(members, false, None)
     }
 
-    /// Publishes the entry as [`publish`](Self::publish) does, and waits for the remote tier until `deadline` at most.
+    /// Publishes the entry as [`publish`](Self::publish) does, and waits until it is in the remote tier, until `deadline` at most, or
+    /// until the token of the ticket's [`Query`](crate::Query::cancel) is cancelled.
     ///
     /// # Errors
     /// As [`publish`](Self::publish).
@@ -159,9 +167,18 @@ impl Ticket {
         let Self { target, key, miss, lock, lease, cancel, process: _ } = self;
         let local = target.put(&key, members, miss.overwrite());
         drop(lock);
-        let limits = Limits { deadline, cancel: cancel.as_ref() };
-        let remote = is_shared && target.put_remote(&key, members, limits);
-        drop(lease);
+        let held = |lease: TicketLease| lease.into_held();
+        let upload = match is_shared {
+            true => target.upload(&key, members, lease.and_then(held)),
+            false => None,
+        };
+        if let (Some(upload), Some(deadline)) = (&upload, deadline) {
+            target.shared.uploads().finish_one(upload, deadline, cancel.as_ref());
+        }
+        let remote = upload.is_some_and(|upload| match deadline {
+            Some(_) => upload.is_sent(),
+            None => upload.is_sent() || !upload.has_ended(),
+        });
         Ok(Published { local: local?, remote })
     }
 

@@ -14,8 +14,11 @@ use opkeep_store::{
 use crate::kept_lock::KeptLocks;
 use crate::miss::Miss;
 use crate::outage::Outage;
+use crate::per_process::PerProcess;
 use crate::query::{Accept, Query};
+use crate::remote::lease::HeldLease;
 use crate::remote::{Limits, News, ObjectNames, RemoteTarget, RemoteTier};
+use crate::upload::{Upload, UploadState, Uploads};
 use crate::warning::{WarningKind, Warnings};
 
 /// The state that all targets of a cache share.
@@ -28,6 +31,32 @@ pub(crate) struct Shared {
     pub(crate) kept_locks: KeptLocks,
     /// Whether the store refuses writes. It is still read.
     pub(crate) outage: Outage,
+    /// The uploads of the process that opened the cache, or of a forked child.
+    pub(crate) uploads: PerProcess<Arc<Uploads>>,
+}
+
+/// The number of entries that are sent in one call.
+const MAX_PUSHED: usize = 64;
+
+/// The outcome of [`TargetCache::push_unsent`](crate::TargetCache::push_unsent).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PushReport {
+    /// The number of entries that are in the remote tier now.
+    pub sent: usize,
+    /// The number of entries that are still to be sent.
+    pub left: usize,
+}
+
+impl Shared {
+    pub(crate) fn uploads(&self) -> &Arc<Uploads> {
+        self.uploads.get(|| Uploads::new(upload_limit(self.remote.as_deref())))
+    }
+}
+
+/// Returns the maximum size of the entries that wait for their upload.
+pub(crate) fn upload_limit(remote: Option<&RemoteTier>) -> u64 {
+    remote.map_or(0, |remote| remote.client().config().upload_limit)
 }
 
 impl fmt::Debug for Shared {
@@ -47,7 +76,7 @@ pub(crate) struct Target {
     pub(crate) shared: Arc<Shared>,
     pub(crate) name: String,
     pub(crate) store: Option<TargetStore>,
-    pub(crate) remote: Option<RemoteTarget>,
+    pub(crate) remote: Option<Arc<RemoteTarget>>,
 }
 
 /// The outcome of one look-up.
@@ -66,7 +95,7 @@ impl Target {
                 counted.iter().for_each(TargetStore::count_remote_error);
                 warnings.warn(WarningKind::Remote, text);
             };
-            Some(RemoteTarget::new(Arc::clone(tier), names, Arc::new(on_failure)))
+            Some(Arc::new(RemoteTarget::new(Arc::clone(tier), names, Arc::new(on_failure))))
         });
         Self { shared, name, store, remote }
     }
@@ -198,12 +227,12 @@ impl Target {
 
     /// Returns the remote tier, if the mode and the policy allow reading it.
     pub(crate) fn read_remote(&self) -> Option<&RemoteTarget> {
-        self.remote.as_ref().filter(|_| self.shared.mode.reads())
+        self.remote.as_deref().filter(|_| self.shared.mode.reads())
     }
 
     /// Returns the remote tier, if the mode and the policy allow writing to it.
     pub(crate) fn written_remote(&self) -> Option<&RemoteTarget> {
-        self.remote.as_ref().filter(|remote| remote.client().writes() && self.shared.mode.writes())
+        self.remote.as_deref().filter(|remote| remote.client().writes() && self.shared.mode.writes())
     }
 
     /// Returns the remote tier, if leases are used. A mode that does not read entries uses no leases: hosts would wait for each
@@ -262,21 +291,73 @@ impl Target {
         Some(entry)
     }
 
-    /// Publishes an entry to the remote tier. Returns whether it is there now.
-    pub(crate) fn put_remote(&self, key: &Digest, members: &EntryBuilder<'_>, limits: Limits<'_>) -> bool {
+    /// Has an entry sent to the remote tier, and its lease released after that. `None`: it is not sent, and the lease is released.
+    pub(crate) fn upload(
+        &self,
+        key: &Digest,
+        members: &EntryBuilder<'_>,
+        lease: Option<HeldLease>,
+    ) -> Option<Arc<UploadState>> {
         // An entry with the stamp 0 was not validated, and other hosts could not validate it either.
-        let Some(remote) = self.written_remote().filter(|_| members.validation() > 0) else { return false };
-        let Some(file) = members.encode(key) else { return false };
-        let put = remote.put(key, &file, !self.shared.mode.reads(), limits);
-        self.warn_of_pause(remote);
-        let is_published = put.unwrap_or_else(|why| {
-            self.remote_failed(why);
-            false
-        });
-        if let Some(store) = self.store.as_ref().filter(|_| is_published) {
-            store.count_remote_put();
+        let is_shared = self.written_remote().is_some() && members.validation() > 0;
+        let remote = self.remote.as_ref().filter(|_| is_shared)?;
+        let file = members.encode(key).filter(|file| remote.takes(file.len()))?;
+        if let Some(store) = self.written_store() {
+            // Without the mark, the entry is sent once, or never.
+            let _ = store.mark_unsent(key);
         }
-        is_published
+        let state = Arc::new(UploadState::default());
+        self.shared.uploads().add(Upload {
+            remote: Arc::clone(remote),
+            store: self.store.clone(),
+            key: *key,
+            file,
+            replaces: !self.shared.mode.reads() || remote.is_refused(key),
+            lease,
+            state: Arc::clone(&state),
+        });
+        self.warn_of_pause(remote);
+        Some(state)
+    }
+
+    /// Sends the marked entries of the local store.
+    pub(crate) fn push_unsent(&self, limits: Limits<'_>) -> PushReport {
+        let mut report = PushReport::default();
+        let (Some(remote), Some(store)) = (self.written_remote(), self.written_store()) else {
+            return report;
+        };
+        for keys in store.unsent().chunks(MAX_PUSHED) {
+            let mut files = Vec::new();
+            for key in keys {
+                match store.peek(key) {
+                    Lookup::Hit(entry) if entry.validation() > 0 => {
+                        files.extend(entry.to_builder().encode(key).map(|file| (*key, file)));
+                    }
+                    // The entry was evicted, or is not valid by any rules: nobody could use it.
+                    Lookup::Hit(_) | Lookup::Miss(opkeep_store::Miss::Absent) => store.mark_sent(key),
+                    Lookup::Miss(_) => report.left += 1,
+                }
+            }
+            if files.is_empty() {
+                continue;
+            }
+            let entries: Vec<_> = files.iter().map(|(key, file)| (key, &file[..])).collect();
+            match remote.put_many(&entries, false, limits) {
+                Ok(true) => {
+                    report.sent += files.len();
+                    for (key, _) in &files {
+                        store.mark_sent(key);
+                        store.count_remote_put();
+                    }
+                }
+                Ok(false) => report.left += files.len(),
+                Err(why) => {
+                    report.left += files.len();
+                    self.remote_failed(why);
+                }
+            }
+        }
+        report
     }
 
     /// Warns once that the engine has no leases.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use opkeep_cache::{Failure, Ticket};
 use opkeep_digest::Digest;
@@ -13,6 +13,9 @@ use crate::held::Held;
 use crate::new_group::NewGroup;
 use crate::process::Process;
 use crate::renewal::Renewal;
+
+/// The maximum time for which a caller waits until its files are in the remote cache.
+const UPLOAD_LIMIT: Duration = Duration::from_secs(10);
 
 /// The duty to make the files of a group, while other callers wait.
 ///
@@ -70,7 +73,8 @@ impl GroupTicket {
         ticket.count_build(record.compile_time.unwrap_or(compile_time));
         let published = match group.is_local {
             true => ticket.publish_locally(&encoded.builder()),
-            false => ticket.publish(&encoded.builder()),
+            // A program that uses the library may end at any time, without a call that could wait for uploads.
+            false => ticket.publish_before(&encoded.builder(), Instant::now() + UPLOAD_LIMIT),
         };
         self.renewal.ended();
         Ok(published?.local.is_some())

@@ -19,7 +19,9 @@ pub(crate) const LIMITS_FILE: &str = "op_cache.ini";
 /// The file that marks the directory of a version or a target as a store's.
 pub(crate) const STORE_TAG: &str = "STORE.TAG";
 /// The directories of a target.
-pub(crate) const TARGET_DIRS: [&str; 4] = ["entries", "locks", "tmp", "quarantine"];
+pub(crate) const TARGET_DIRS: [&str; 5] = ["entries", "locks", "tmp", "quarantine", UNSENT];
+/// The directory of the marks of entries that are to be sent to a remote cache. It is created with the first mark.
+pub(crate) const UNSENT: &str = "unsent";
 /// The file with the size of a target.
 pub(crate) const SIZE: &str = "size";
 /// The file with the statistics of a target.

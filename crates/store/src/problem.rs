@@ -123,6 +123,8 @@ pub enum OtherFileKind {
     StaleLock,
     /// A quarantined entry, or the file with the reason.
     Quarantined,
+    /// The mark of an entry that is to be sent to a remote cache.
+    Unsent,
     /// A file of another program.
     ForeignFile,
     /// A directory of another program.
@@ -142,6 +144,7 @@ impl OtherFileKind {
             Self::Lock => "lock",
             Self::StaleLock => "stale lock",
             Self::Quarantined => "quarantined",
+            Self::Unsent => "to be sent",
             Self::ForeignFile => "foreign file",
             Self::ForeignDirectory => "foreign directory",
             Self::Link => "link",

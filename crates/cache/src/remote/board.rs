@@ -13,13 +13,12 @@ use opkeep_fs::ProcessId;
 use opkeep_store::Entry;
 
 use super::call::{Limits, guarded};
-use super::client::checked;
+use super::client::{RemoteClient, checked};
 use super::lease::{BatchOutcome, LeaseObserver, LeaseReading, LeaseStep, OnFailure, Poll, PollSchedule};
 use super::names::ObjectNames;
 use super::object::{LeaseToken, LeaseValue, ObjectName};
-use super::tier::RemoteTier;
 use crate::random::random_number;
-use crate::timer::Timed;
+use crate::timer::{Timed, Timer};
 
 /// The time for which a caller that begins a key believes the board.
 const FRESH: Duration = Duration::from_millis(250);
@@ -28,7 +27,9 @@ const MAX_UNCLAIMED_BYTES: u64 = 64 << 20;
 
 /// The missing entries of one target, as one process knows them.
 pub(super) struct Board {
-    tier: Arc<RemoteTier>,
+    client: Arc<RemoteClient>,
+    /// The boards of all targets, which one thread visits.
+    boards: Arc<Timer<Board>>,
     names: ObjectNames,
     on_failure: OnFailure,
     state: Mutex<State>,
@@ -84,8 +85,13 @@ enum Asked {
 }
 
 impl Board {
-    pub(super) fn new(tier: Arc<RemoteTier>, names: ObjectNames, on_failure: OnFailure) -> Arc<Self> {
-        Arc::new(Self { tier, names, on_failure, state: Mutex::default() })
+    pub(super) fn new(
+        client: Arc<RemoteClient>,
+        boards: Arc<Timer<Board>>,
+        names: ObjectNames,
+        on_failure: OnFailure,
+    ) -> Arc<Self> {
+        Arc::new(Self { client, boards, names, on_failure, state: Mutex::default() })
     }
 
     /// Sets the plan: `keys` are all keys of a build, of which the local store lacks `missing`.
@@ -136,7 +142,7 @@ impl Board {
     ) -> Result<Option<LeaseReading>, String> {
         let names = [self.names.entry(key), self.names.lease(key, generation + 1)];
         let (mut above, mut entry) = (None, None);
-        let answer = self.tier.client().get_many(&names, limits, &mut |at, content| match at {
+        let answer = self.client.get_many(&names, limits, &mut |at, content| match at {
             0 => entry = Some(content),
             _ => above = Some(content),
         });
@@ -154,10 +160,10 @@ impl Board {
 
     /// Makes one call for the leases on `keys` and, if `has_entries`, for their entries. Returns whether it changed what the board knows; `None` if the engine did not answer.
     fn ask(&self, keys: Vec<Digest>, has_entries: bool, limits: Limits<'_>) -> Result<Option<bool>, String> {
-        let (ttl, asked) = (self.tier.client().lease_ttl(), Instant::now());
+        let (ttl, asked) = (self.client.lease_ttl(), Instant::now());
         let (mut names, mut wanted) = (Vec::new(), Vec::new());
         {
-            let has_leases = self.tier.may_have_leases();
+            let has_leases = self.client.may_have_leases();
             let mut state = self.locked();
             for (index, key) in keys.iter().enumerate() {
                 let row = state.rows.entry(*key).or_default();
@@ -179,7 +185,7 @@ impl Board {
                 readings[*index].push(LeaseReading::Absent);
             }
         }
-        let answer = self.tier.client().get_many(&names, limits, &mut |at, content| match wanted[at] {
+        let answer = self.client.get_many(&names, limits, &mut |at, content| match wanted[at] {
             Asked::Entry(index) => entries[index] = Some(checked(content, &keys[index])),
             Asked::Lease(index, above) => readings[index][above] = LeaseReading::new(Some(&content)),
         });
@@ -219,7 +225,7 @@ impl Board {
 
     /// Returns what the board knows of `key`. An entry is returned once.
     pub(super) fn news(&self, key: &Digest) -> News {
-        let ttl = self.tier.client().lease_ttl();
+        let ttl = self.client.lease_ttl();
         let mut state = self.locked();
         let row = state.rows.entry(*key).or_default();
         match row.entry.take() {
@@ -271,16 +277,16 @@ impl Board {
         let now = Instant::now();
         let is_new = {
             let mut state = self.locked();
-            let ttl = self.tier.client().lease_ttl();
+            let ttl = self.client.lease_ttl();
             state.rows.entry(*key).or_default().watches += 1;
             if state.schedule.is_none() {
-                let has_hints = state.counter.is_some() && self.tier.has_counters();
+                let has_hints = state.counter.is_some() && self.client.has_counters();
                 let missing = state.count_watched();
                 state.schedule = Some(PollSchedule::new(now, missing, has_hints, ttl, random_number()));
             }
             !std::mem::replace(&mut state.is_scheduled, true)
         };
-        if is_new && !self.tier.boards().add(now, self) {
+        if is_new && !self.boards.add(now, self) {
             self.locked().is_scheduled = false;
         }
         Watch { board: Arc::clone(self), key: *key, process: ProcessId::current() }
@@ -304,7 +310,7 @@ impl Board {
         };
         let limits = Limits { deadline: Instant::now().checked_add(time), cancel: None };
         let hint = match (poll, counter) {
-            (Poll::Hint, Some(counter)) => Some(self.tier.client().progress(&counter, limits)),
+            (Poll::Hint, Some(counter)) => Some(self.client.progress(&counter, limits)),
             _ => None,
         };
         let is_hint = hint.is_some();
@@ -314,7 +320,7 @@ impl Board {
             Some(Err(why)) => Err(why),
             None => self.ask(keys, true, limits).map(|news| news.map(Err)),
         };
-        let (now, random, ttl) = (Instant::now(), random_number(), self.tier.client().lease_ttl());
+        let (now, random, ttl) = (Instant::now(), random_number(), self.client.lease_ttl());
         let mut state = self.locked();
         let (missing, stale_at) = (state.count_watched(), state.stale_at(ttl));
         let next = state.schedule.as_mut().map(|schedule| {
@@ -382,7 +388,7 @@ impl Watch {
         if !self.process.is_current() {
             return true;
         }
-        let ttl = self.board.tier.client().lease_ttl();
+        let ttl = self.board.client.lease_ttl();
         let state = self.board.locked();
         state
             .rows

@@ -35,7 +35,7 @@ pub(super) fn deadline_after(timeout: Duration) -> Instant {
 }
 
 /// Runs a call. A panic becomes an error, for people: a client that panics must not fail the build.
-pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

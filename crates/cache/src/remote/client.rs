@@ -12,7 +12,7 @@ use opkeep_store::{Entry, MAX_ENTRY_BYTES};
 use super::call::{Limits, guarded};
 use super::config::{RemoteConfig, RemotePolicy};
 use super::context::RemoteContext;
-use super::engine::{Capabilities, ClaimAnswer, ClaimTerms, PutAnswer, RemoteObject};
+use super::engine::{Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, PutAnswer, RemoteObject};
 use super::error::RemoteError;
 use super::health::{CallEnd, PAUSE};
 use super::object::{LeaseToken, LeaseValue, ObjectName};
@@ -103,14 +103,20 @@ impl RemoteClient {
         Ok(answer.map(|found| *self.capabilities.get_or_init(|| found)))
     }
 
-    /// Returns what the engine does, if it was asked.
-    pub(super) fn known_capabilities(&self) -> Option<&Capabilities> {
-        self.capabilities.get()
+    /// Whether other hosts may have leases, as far as the engine was asked.
+    pub(super) fn may_have_leases(&self) -> bool {
+        let known = self.capabilities.get();
+        self.writes() && known.is_none_or(|known| known.exclusive_create != ExclusiveCreate::None)
+    }
+
+    /// Whether the engine has counters, as far as it was asked.
+    pub(super) fn has_counters(&self) -> bool {
+        self.capabilities.get().is_some_and(|known| known.has_counters)
     }
 
     /// Returns the size of the largest object, as far as the engine was asked.
-    fn max_object_bytes(&self) -> u64 {
-        self.known_capabilities().map_or(u64::MAX, |known| known.max_object_bytes)
+    pub(super) fn max_object_bytes(&self) -> u64 {
+        self.capabilities.get().map_or(u64::MAX, |known| known.max_object_bytes)
     }
 
     /// Requests objects, and calls `found` with each as it arrives. Returns whether the engine answered.
@@ -142,22 +148,17 @@ impl RemoteClient {
         Ok(answer?.is_some())
     }
 
-    /// Stores an object. Returns whether it is in the engine now.
+    /// Stores objects. Returns whether they are in the engine now.
     pub(crate) fn put(
         &self,
-        name: &ObjectName,
-        content: &[u8],
+        objects: &[RemoteObject<'_>],
         existing: Existing,
         limits: Limits<'_>,
     ) -> Result<bool, String> {
-        if content.len() as u64 > self.max_object_bytes() {
-            return Ok(false);
-        }
-        let objects = [RemoteObject::new(name, content)];
         let answer = self.call(limits, |context| match existing {
-            Existing::Replace => self.config.engine.replace(&objects, context),
+            Existing::Replace => self.config.engine.replace(objects, context),
             Existing::Keep => {
-                let answers: Vec<PutAnswer> = self.config.engine.put_if_absent(&objects, context)?;
+                let answers: Vec<PutAnswer> = self.config.engine.put_if_absent(objects, context)?;
                 expect(answers.len(), objects.len())
             }
         })?;
@@ -224,8 +225,7 @@ impl RemoteClient {
 
     /// Adds to a counter. Best effort: it is a hint for hosts that wait.
     pub(crate) fn advance(&self, counter: &ObjectName, by: u64, limits: Limits<'_>) {
-        let has_counters = self.capabilities.get().is_some_and(|known| known.has_counters);
-        if has_counters && !self.is_paused() {
+        if self.has_counters() && !self.is_paused() {
             let _ = self
                 .call(limits, |context| self.config.engine.advance(counter, by, self.keep_for(), context));
         }

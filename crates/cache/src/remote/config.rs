@@ -26,6 +26,8 @@ pub struct RemoteConfig {
     pub lease_ttl: Duration,
     /// The timeout of one call; 10 s by default.
     pub call_timeout: Duration,
+    /// The maximum size of the entries that wait for their upload, in bytes; 64 MiB by default. An entry above that is sent later.
+    pub upload_limit: u64,
     pub(super) health: Arc<Health>,
 }
 
@@ -38,6 +40,7 @@ impl RemoteConfig {
             namespace: Namespace::default(),
             lease_ttl: Duration::from_secs(30),
             call_timeout: Duration::from_secs(10),
+            upload_limit: 64 << 20,
             health: Arc::default(),
         }
     }
@@ -45,12 +48,13 @@ impl RemoteConfig {
 
 impl fmt::Debug for RemoteConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { engine: _, policy, namespace, lease_ttl, call_timeout, health: _ } = self;
+        let Self { engine: _, policy, namespace, lease_ttl, call_timeout, upload_limit, health: _ } = self;
         f.debug_struct("RemoteConfig")
             .field("policy", policy)
             .field("namespace", namespace)
             .field("lease_ttl", lease_ttl)
             .field("call_timeout", call_timeout)
+            .field("upload_limit", upload_limit)
             .finish_non_exhaustive()
     }
 }

@@ -20,7 +20,7 @@ mod object;
 mod tier;
 
 pub(crate) use board::{News, Watch};
-pub(crate) use call::Limits;
+pub(crate) use call::{Limits, guarded};
 pub(crate) use client::checked;
 pub use config::{RemoteConfig, RemotePolicy};
 pub use context::RemoteContext;

@@ -10,10 +10,9 @@ use super::board::{Board, News, Watch};
 use super::call::Limits;
 use super::client::{Existing, RemoteClient};
 use super::config::RemoteConfig;
-use super::engine::{ClaimAnswer, ExclusiveCreate};
+use super::engine::{ClaimAnswer, ExclusiveCreate, RemoteObject};
 use super::lease::{HeldLease, HeldLeases, LeaseReading, OnFailure};
 use super::names::ObjectNames;
-use super::object::ObjectName;
 use crate::per_process::PerProcess;
 use crate::timer::Timer;
 
@@ -40,23 +39,13 @@ impl RemoteTier {
         &self.client
     }
 
-    pub(super) fn boards(&self) -> &Arc<Timer<Board>> {
-        &self.boards
-    }
-
     fn leases(&self) -> &Arc<HeldLeases> {
         self.leases.get(|| HeldLeases::new(Arc::clone(&self.client)))
     }
 
-    /// Whether other hosts may have leases, as far as the engine was asked.
-    pub(super) fn may_have_leases(&self) -> bool {
-        let known = self.client.known_capabilities();
-        self.client.writes() && known.is_none_or(|known| known.exclusive_create != ExclusiveCreate::None)
-    }
-
-    /// Whether the engine has counters, as far as it was asked.
-    pub(super) fn has_counters(&self) -> bool {
-        self.client.known_capabilities().is_some_and(|known| known.has_counters)
+    fn board(&self, names: &ObjectNames, on_failure: &OnFailure) -> Arc<Board> {
+        let (client, boards) = (Arc::clone(&self.client), Arc::clone(&self.boards));
+        Board::new(client, boards, names.clone(), Arc::clone(on_failure))
     }
 }
 
@@ -87,7 +76,7 @@ impl RemoteTarget {
     /// Creates the part for the target whose objects are `names`. `on_failure` is called with the cause of each failure on another
     /// thread.
     pub(crate) fn new(tier: Arc<RemoteTier>, names: ObjectNames, on_failure: OnFailure) -> Self {
-        let board = Board::new(Arc::clone(&tier), names.clone(), Arc::clone(&on_failure));
+        let board = tier.board(&names, &on_failure);
         Self { tier, names, board: PerProcess::new(board), on_failure }
     }
 
@@ -96,12 +85,7 @@ impl RemoteTarget {
     }
 
     fn board(&self) -> &Arc<Board> {
-        let create = || Board::new(Arc::clone(&self.tier), self.names.clone(), Arc::clone(&self.on_failure));
-        self.board.get(create)
-    }
-
-    pub(crate) fn entry_name(&self, key: &Digest) -> ObjectName {
-        self.names.entry(key)
+        self.board.get(|| self.tier.board(&self.names, &self.on_failure))
     }
 
     /// Sets the plan of the build: all of its keys, and those that the local store lacks.
@@ -196,23 +180,38 @@ impl RemoteTarget {
         self.board().finished(key);
     }
 
-    /// Stores an entry, in place of one that this host refused, or of any one if it `replaces`. Returns whether the entry is in the
-    /// engine now.
-    pub(crate) fn put(
+    /// Whether an own entry replaces the one in the engine: what a reader refused as wrong it replaces, or a wrong entry would stay
+    /// for ever.
+    pub(crate) fn is_refused(&self, key: &Digest) -> bool {
+        self.board().is_refused(key)
+    }
+
+    /// Whether the engine stores objects of `bytes` bytes, as far as it was asked.
+    pub(crate) fn takes(&self, bytes: usize) -> bool {
+        bytes as u64 <= self.client().max_object_bytes()
+    }
+
+    /// Stores entries in one call. Returns whether they are in the engine now.
+    pub(crate) fn put_many(
         &self,
-        key: &Digest,
-        file: &[u8],
+        entries: &[(&Digest, &[u8])],
         replaces: bool,
         limits: Limits<'_>,
     ) -> Result<bool, String> {
-        // What a reader refused as wrong it replaces, or a wrong entry would stay for ever.
-        let replaces = replaces || self.board().is_refused(key);
         let existing = if replaces { Existing::Replace } else { Existing::Keep };
-        let is_stored = self.client().put(&self.entry_name(key), file, existing, limits)?;
+        let names: Vec<_> = entries.iter().map(|(key, _)| self.names.entry(key)).collect();
+        let named = names.iter().zip(entries);
+        let objects: Vec<_> = named.map(|(name, (_, file))| RemoteObject::new(name, file)).collect();
+        let is_stored = self.client().put(&objects, existing, limits)?;
         if is_stored {
-            self.board().replaced(key);
+            entries.iter().for_each(|(key, _)| self.board().replaced(key));
         }
         Ok(is_stored)
+    }
+
+    /// Counts a failure on another thread than a caller's, and warns of it.
+    pub(crate) fn failed(&self, warning: &str) {
+        (self.on_failure)(warning);
     }
 
     /// Has other hosts that wait for entries of the same plan look for them. Best effort.

@@ -116,10 +116,10 @@ pub(crate) fn text(writer: usize) -> String {
     format!("written by {writer}, {}", "and longer ".repeat(writer % 7))
 }
 
-/// Publishes the entry of `writer`.
+/// Publishes the entry of `writer`, and waits for its upload.
 pub(crate) fn publish(ticket: Ticket, writer: usize) -> opkeep_cache::Published {
     let object = text(writer);
-    ticket.publish(&builder(&object)).unwrap()
+    ticket.publish_before(&builder(&object), Instant::now() + Duration::from_secs(20)).unwrap()
 }
 
 /// An entry with eager and lazy members.

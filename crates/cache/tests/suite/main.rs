@@ -21,3 +21,5 @@ mod races;
 mod remote;
 #[cfg(test)]
 mod trouble;
+#[cfg(test)]
+mod uploads;

@@ -1,6 +1,7 @@
 //! The state that the steps of the pipeline share.
 
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use opkeep_cache::{Accept, TargetCache};
 use opkeep_descriptor::ResolvedSpec;
@@ -15,6 +16,9 @@ use crate::report::KernelReport;
 use crate::runtime::Runtime;
 use crate::setup::Setup;
 use crate::{BuildError, KernelError, Outcome};
+
+/// The maximum time for which a build waits at its end until its kernels are in the remote cache. The next build sends the others.
+const UPLOAD_LIMIT: Duration = Duration::from_secs(10);
 
 /// The pipeline of a build, which takes kernels from the cache, or compiles them.
 pub(crate) struct KernelPipeline<'a> {
@@ -68,10 +72,15 @@ impl<'a> KernelPipeline<'a> {
     }
 
     /// Syncs all published kernels to disk, so that they survive a power cut, and writes the statistics.
+    ///
+    /// Waits until the kernels are in the remote cache, for a limited time, and sends those that earlier builds left.
     pub(crate) fn finish(&self, kernels: &[KernelReport]) {
+        let deadline = Instant::now() + UPLOAD_LIMIT;
+        self.runtime.cache.finish_uploads(deadline, Some(self.cancel));
         let fresh = kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled);
         let keys: Vec<_> = fresh.filter_map(|kernel| Some(*kernel.key?.digest())).collect();
         for target in &self.targets {
+            target.push_unsent(Some(deadline), Some(self.cancel));
             target.sync(&keys);
             target.flush();
         }

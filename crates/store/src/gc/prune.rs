@@ -20,6 +20,9 @@ const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The time for which quarantined entries are kept even if the limit is exceeded.
 const KEPT_OVER_LIMIT: Duration = Duration::from_secs(1800);
 
+/// The time after which an entry that could not be sent to a remote cache is not sent any more.
+const UNSENT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// A remover of files that are not entries.
 pub(crate) struct Pruner<'a> {
     pub(crate) store: &'a Store,
@@ -43,7 +46,7 @@ impl Pruner<'_> {
         left
     }
 
-    /// Whether no running process uses the file, or a quarantined one is old.
+    /// Whether no running process uses the file, or a quarantined entry or a mark is old.
     pub(crate) fn is_stale(&self, other: &InventoryFile) -> bool {
         match other.kind {
             Kind::Temporary(process) => {
@@ -52,6 +55,7 @@ impl Pruner<'_> {
             }
             Kind::Lock => idle(other.seen.modified(), self.now) >= STALE_AFTER,
             Kind::Quarantined => self.age(other) >= KEPT_FOR,
+            Kind::Unsent => idle(other.seen.modified(), self.now) >= UNSENT_FOR,
         }
     }
 
@@ -94,6 +98,7 @@ impl Pruner<'_> {
             Kind::Temporary(_) => &mut removed.temporary,
             Kind::Lock => &mut removed.locks,
             Kind::Quarantined => &mut removed.quarantine,
+            Kind::Unsent => &mut removed.records,
         };
         amount.add(other.seen.state.len);
         true

@@ -12,7 +12,9 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 
-use crate::layout::{self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES, is_quarantined, is_shard};
+use crate::layout::{
+    self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES, UNSENT, is_quarantined, is_shard,
+};
 use crate::{Store, StoreError};
 use opkeep_fs::idle;
 use opkeep_fs::{FileId, FileStat};
@@ -61,7 +63,7 @@ pub struct TargetUsage {
     pub locks: FileTotals,
     /// Quarantined entries, and the files with the reasons.
     pub quarantine: FileTotals,
-    /// The files `size`, `stats`, `*.lock` and `STORE.TAG`.
+    /// The files `size`, `stats`, `*.lock` and `STORE.TAG`, and the marks of entries that are to be sent to a remote cache.
     pub records: FileTotals,
     /// Files of other programs. They count against no limit and are never changed.
     pub foreign: FileTotals,
@@ -82,6 +84,7 @@ impl TargetUsage {
         self.temporary -= removed.temporary;
         self.locks -= removed.locks;
         self.quarantine -= removed.quarantine;
+        self.records -= removed.records;
         self
     }
 }
@@ -102,6 +105,8 @@ pub(crate) enum Kind {
     Temporary(u32),
     Lock,
     Quarantined,
+    /// The mark of an entry that is to be sent to a remote cache.
+    Unsent,
 }
 
 /// A file of the store that is not an entry.
@@ -171,6 +176,7 @@ impl InventoryWalk<'_> {
         self.others("tmp", &[PUT, EVICT], &mut walked)?;
         self.others("locks", &[LOCK], &mut walked)?;
         self.others("quarantine", &[NEW], &mut walked)?;
+        self.others(UNSENT, &[], &mut walked)?;
         let entries = self.dir.join("entries");
         self.each(&entries, |name, seen| {
             if !(seen.is_dir() && is_shard(name)) {
@@ -253,6 +259,7 @@ pub(crate) fn classify(
     let kind = match layout::creator(name, prefixes) {
         Some(process) if seen.is_file() || seen.is_dir() && name.starts_with(NEW) => Kind::Temporary(process),
         _ if seen.is_file() && parent == "locks" && name.parse::<Digest>().is_ok() => Kind::Lock,
+        _ if seen.is_file() && parent == UNSENT && name.parse::<Digest>().is_ok() => Kind::Unsent,
         _ if seen.is_file() && parent == "quarantine" && is_quarantined(name) => Kind::Quarantined,
         _ => {
             usage.foreign.add(seen.state.len);
@@ -263,6 +270,7 @@ pub(crate) fn classify(
         Kind::Temporary(_) => usage.temporary.add(seen.state.len),
         Kind::Lock => usage.locks.add(seen.state.len),
         Kind::Quarantined => usage.quarantine.add(seen.state.len),
+        Kind::Unsent => usage.records.add(seen.state.len),
     }
     Some(InventoryFile { kind, dir: dir.to_owned(), name: name.to_owned(), seen: *seen })
 }

@@ -8,7 +8,7 @@ use opkeep_digest::Digest;
 
 use super::{InventoryFile, Kind, TargetUsage, classify};
 use crate::gc::prune::Pruner;
-use crate::layout::{self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES};
+use crate::layout::{self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES, UNSENT};
 use crate::problem::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
 use crate::{StoreError, TargetStore};
 use opkeep_fs::{FileKind, FileStat};
@@ -48,6 +48,7 @@ impl DirectoryScan {
             let dir = target.dir().join(name);
             scan.each(target, &dir, |scan, name, seen| scan.own(target, &dir, name, &seen, prefixes));
         }
+        scan.unsent(target);
         scan.entries(target);
         scan
     }
@@ -80,6 +81,14 @@ impl DirectoryScan {
                 _ => scan.own(target, dir, name, &seen, &[NEW, LOCK]),
             }
         })
+    }
+
+    /// Scans the marks of entries that are to be sent. A store that was never used with a remote cache has none.
+    fn unsent(&mut self, target: &TargetStore) {
+        let dir = target.dir().join(UNSENT);
+        if target.store().fs().look(&dir).is_ok() {
+            self.each(target, &dir, |scan, name, seen| scan.own(target, &dir, name, &seen, &[]));
+        }
     }
 
     /// Checks a counters file. An empty one is valid.
@@ -163,6 +172,7 @@ impl DirectoryScan {
             Some(Kind::Lock) if is_stale => OtherFileKind::StaleLock,
             Some(Kind::Lock) => OtherFileKind::Lock,
             Some(Kind::Quarantined) => OtherFileKind::Quarantined,
+            Some(Kind::Unsent) => OtherFileKind::Unsent,
             None if seen.is_file() => OtherFileKind::ForeignFile,
             None if seen.is_dir() => OtherFileKind::ForeignDirectory,
             None if seen.kind == FileKind::Link => OtherFileKind::Link,

@@ -136,6 +136,19 @@ impl HeldLeases {
 }
 
 impl HeldLease {
+    /// Releases several leases in one call.
+    pub(crate) fn release_all(leases: impl IntoIterator<Item = Self>) {
+        let mut by_process: Vec<(Arc<HeldLeases>, Vec<Lease>)> = Vec::new();
+        for lease in leases {
+            let Some(taken) = lease.take() else { continue };
+            match by_process.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &lease.leases)) {
+                Some((_, all)) => all.push(taken),
+                None => by_process.push((Arc::clone(&lease.leases), vec![taken])),
+            }
+        }
+        by_process.into_iter().for_each(|(leases, all)| leases.release(all));
+    }
+
     /// Takes the lease out of those that are renewed. `None`: it is lost, or is released after the renewal in progress.
     fn take(&self) -> Option<Lease> {
         if !self.process.is_current() {

@@ -1,0 +1,216 @@
+//! The upload of built entries to the remote tier, by one thread of the process.
+//!
+//! The lease of an entry goes with its upload and is released after it. If it were released before, a host that waits would find
+//! neither the lease nor the entry, and build the same again. The caller waits for neither: for the other callers on its host the
+//! entry is there, and its lock is released.
+//!
+//! Each entry that is to be sent has a mark in the local store until it is sent, so an entry that a killed process, a full queue or a
+//! failure leaves is sent later ([`TargetCache::push_unsent`](crate::TargetCache::push_unsent)).
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use opkeep_digest::Digest;
+use opkeep_fs::CancelToken;
+use opkeep_store::TargetStore;
+
+use crate::remote::lease::HeldLease;
+use crate::remote::{Limits, RemoteTarget, guarded};
+
+/// The maximum number and size of the entries of one call.
+const MAX_BATCH: (usize, u64) = (64, 8 << 20);
+/// The time between two checks of a caller's token.
+const POLL: Duration = Duration::from_millis(10);
+
+/// An entry that is to be sent.
+pub(crate) struct Upload {
+    pub(crate) remote: Arc<RemoteTarget>,
+    pub(crate) store: Option<TargetStore>,
+    pub(crate) key: Digest,
+    pub(crate) file: Vec<u8>,
+    /// Whether the entry replaces an existing one.
+    pub(crate) replaces: bool,
+    pub(crate) lease: Option<HeldLease>,
+    pub(crate) state: Arc<UploadState>,
+}
+
+/// What became of an upload.
+#[derive(Debug, Default)]
+pub(crate) struct UploadState {
+    has_ended: AtomicBool,
+    is_sent: AtomicBool,
+}
+
+impl UploadState {
+    pub(crate) fn is_sent(&self) -> bool {
+        self.is_sent.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+}
+
+/// The uploads of one process that have not ended.
+pub(crate) struct Uploads {
+    /// The maximum size of all entries that wait.
+    limit: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: Vec<Upload>,
+    bytes: u64,
+    /// The number of uploads in progress.
+    sending: usize,
+    has_thread: bool,
+}
+
+impl Uploads {
+    pub(crate) fn new(limit: u64) -> Arc<Self> {
+        Arc::new(Self { limit, state: Mutex::default(), changed: Condvar::new() })
+    }
+
+    /// Sends an entry soon. If too much waits, or no thread can be started, the upload ends at once.
+    pub(crate) fn add(self: &Arc<Self>, upload: Upload) {
+        let bytes = upload.file.len() as u64;
+        let mut state = self.locked();
+        if state.bytes.saturating_add(bytes) > self.limit {
+            drop(state);
+            return end(vec![upload], false);
+        }
+        state.bytes += bytes;
+        state.queue.push(upload);
+        if !state.has_thread {
+            let own = Arc::clone(self);
+            let thread = thread::Builder::new().name("remote-upload".to_owned()).spawn(move || own.run());
+            state.has_thread = thread.is_ok();
+        }
+        if !state.has_thread {
+            let queue = mem::take(&mut state.queue);
+            state.bytes = 0;
+            drop(state);
+            end(queue, false);
+        }
+    }
+
+    /// Waits until all uploads have ended, `deadline` has passed, or `cancel` is cancelled. Returns the number of those that have not
+    /// ended.
+    pub(crate) fn finish(&self, deadline: Instant, cancel: Option<&CancelToken>) -> usize {
+        self.wait(deadline, cancel, |state| state.queue.len() + state.sending == 0);
+        let state = self.locked();
+        state.queue.len() + state.sending
+    }
+
+    /// Waits in the same way until `upload` has ended.
+    pub(crate) fn finish_one(&self, upload: &UploadState, deadline: Instant, cancel: Option<&CancelToken>) {
+        self.wait(deadline, cancel, |_| upload.has_ended());
+    }
+
+    fn wait(&self, deadline: Instant, cancel: Option<&CancelToken>, done: impl Fn(&State) -> bool) {
+        let mut state = self.locked();
+        while !done(&state) && !cancel.is_some_and(CancelToken::is_cancelled) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let woken = self.changed.wait_timeout(state, left.min(POLL));
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn run(&self) {
+        loop {
+            let batch = {
+                let mut state = self.locked();
+                let batch = state.next_batch();
+                state.sending = batch.len();
+                state.has_thread = !batch.is_empty();
+                self.changed.notify_all();
+                batch
+            };
+            if batch.is_empty() {
+                return;
+            }
+            // A function of the caller that panics ends no other uploads.
+            let _ = guarded(|| send(batch));
+            self.locked().sending = 0;
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Takes uploads of one target that are stored in the same way.
+    fn next_batch(&mut self) -> Vec<Upload> {
+        let (mut batch, mut bytes) = (Vec::<Upload>::new(), 0);
+        let mut later = Vec::new();
+        for upload in mem::take(&mut self.queue) {
+            let size = upload.file.len() as u64;
+            let fits = batch.first().is_none_or(|first| {
+                Arc::ptr_eq(&first.remote, &upload.remote)
+                    && first.replaces == upload.replaces
+                    && batch.len() < MAX_BATCH.0
+                    && bytes + size <= MAX_BATCH.1
+            });
+            if fits {
+                bytes += size;
+                batch.push(upload);
+            } else {
+                later.push(upload);
+            }
+        }
+        self.queue = later;
+        self.bytes -= bytes;
+        batch
+    }
+}
+
+/// Sends the uploads of one batch in one call.
+fn send(batch: Vec<Upload>) {
+    let Some(first) = batch.first() else { return };
+    let remote = Arc::clone(&first.remote);
+    let entries: Vec<_> = batch.iter().map(|upload| (&upload.key, &upload.file[..])).collect();
+    let sent = remote.put_many(&entries, first.replaces, Limits::default());
+    drop(entries);
+    let is_sent = matches!(sent, Ok(true));
+    if is_sent {
+        for upload in &batch {
+            upload.store.iter().for_each(|store| {
+                store.count_remote_put();
+                store.mark_sent(&upload.key);
+            });
+        }
+    }
+    end(batch, is_sent);
+    if let Err(why) = sent {
+        remote.failed(&format!("{why}; the kernels are sent later"));
+    }
+}
+
+/// Ends uploads: releases their leases in one call, and has hosts that wait look for the entries.
+fn end(uploads: Vec<Upload>, is_sent: bool) {
+    let Some(remote) = uploads.first().map(|first| Arc::clone(&first.remote)) else { return };
+    let (mut leases, mut states) = (Vec::new(), Vec::new());
+    for upload in uploads {
+        leases.extend(upload.lease);
+        states.push(upload.state);
+    }
+    let ended = if is_sent { states.len() } else { leases.len() } as u64;
+    HeldLease::release_all(leases);
+    if ended > 0 {
+        remote.advance(ended);
+    }
+    for state in states {
+        state.is_sent.store(is_sent, Ordering::SeqCst);
+        state.has_ended.store(true, Ordering::SeqCst);
+    }
+}
