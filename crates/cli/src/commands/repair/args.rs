@@ -22,11 +22,9 @@ was written within half an hour, or is open, may be in progress, and needs --for
 always stays: wait, or end the lock holder. Operator packages are skipped: install them again. A
 kernel for another chip than its descriptor names is not damaged: it stays, is reported, and is
 given to no rank.
-Triton's directory (TRITON_CACHE_DIR), or that of one of its keys: a file that is damaged, missing
-or not as in the entry of the store is written again from it, and the old file moves to
-<directory>.opkeep-quarantine; a damaged kernel without an entry moves there as a whole. Which
-entry is meant, the directory's name or the record beside the kernel states; no entry is guessed.
-Intact kernels of Triton's own manager stay. --undo restores all.
+Of Triton's directory (TRITON_CACHE_DIR), or that of one of its keys, it says what is damaged or
+not as in the store, and changes nothing: delete the directories of these kernels when no program
+uses them. Triton, or the next hit, makes them again.
 --fill then gives each rank the kernels that other ranks have intact: of MindSpore r1.5 to r2.0
 only, where all ranks with a kernel agree on its bytes and on its job. --undo removes them again,
 and also kernels that a build published in place of damaged ones, or with --replace.

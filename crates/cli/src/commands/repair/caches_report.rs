@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::causes::{cause_name, is_forced, list};
 use super::outcome::{RepairedCache, Repairs};
 use super::store::StoreOutput;
-use super::triton::{self, RepairedTriton, TritonOutput};
+use super::triton::{self, TritonOutput};
 use crate::ui::hints;
 use crate::ui::json::{self, DirError, OrError};
 use crate::ui::text::{Text, counted};
@@ -29,18 +29,16 @@ pub(crate) fn text(repairs: &Repairs) -> Text {
     }
     text.append(&lacking_text(repairs));
     for repaired in &repairs.triton {
-        text.append(&triton::text(repaired, repairs.dry_run));
+        text.append(&triton::text(repaired));
     }
     let mut skipped =
         repairs.caches.iter().filter_map(|one| one.quarantine.as_ref().ok()).flat_map(|done| &done.skipped);
-    if skipped.any(|left| is_forced(&left.cause)) || repairs.triton.iter().any(RepairedTriton::is_in_progress)
-    {
+    if skipped.any(|left| is_forced(&left.cause)) {
         text.line("--force quarantines what is in progress, too: only if nothing is building there");
     }
     let is_quarantined =
         |one: &RepairedCache| one.quarantine.as_ref().is_ok_and(|quarantine| quarantine.quarantine.is_some());
-    let is_quarantined = repairs.caches.iter().any(is_quarantined)
-        || repairs.triton.iter().any(RepairedTriton::has_quarantine);
+    let is_quarantined = repairs.caches.iter().any(is_quarantined);
     let is_filled =
         repairs.filled.as_ref().is_some_and(|filled| !filled.filled.is_empty()) && !repairs.dry_run;
     let what = match (is_quarantined, is_filled) {

@@ -1,4 +1,7 @@
-//! The repair of Triton's directories.
+//! What a repair of Triton's directories would do.
+//!
+//! Nothing in them is changed. A process may write a file at the moment at which it is replaced, files of one kernel are replaced one
+//! after the other, and in the directory of Triton's own key nothing proves whose an intact file is that differs from an entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +19,7 @@ use opkeep_validator::Validator;
 use serde::Serialize;
 
 use super::args::Args;
-use super::causes::{cause_name, is_forced, list};
+use super::causes::{cause_name, list};
 use crate::input::groups::stored_groups;
 use crate::input::real_path;
 use crate::input::store::{StorePath, threads};
@@ -34,17 +37,8 @@ pub(crate) struct RepairedTriton {
 impl RepairedTriton {
     /// Returns the number of remaining problems.
     pub(crate) fn left(&self) -> usize {
-        self.keys.iter().map(|(_, repaired)| repaired.as_ref().map_or(1, |dir| dir.skipped.len())).sum()
-    }
-
-    /// Whether `--undo` would undo something.
-    pub(crate) fn has_quarantine(&self) -> bool {
-        self.done().any(|dir| dir.quarantine.is_some())
-    }
-
-    /// Whether `--force` would do more.
-    pub(crate) fn is_in_progress(&self) -> bool {
-        self.done().flat_map(|dir| &dir.skipped).any(|skipped| is_forced(&skipped.cause))
+        let left = |dir: &RepairedDir| dir.skipped.len() + dir.written.len() + dir.quarantined.len();
+        self.keys.iter().map(|(_, repaired)| repaired.as_ref().map_or(1, left)).sum()
     }
 
     fn done(&self) -> impl Iterator<Item = &RepairedDir> {
@@ -67,7 +61,7 @@ pub(crate) fn repair_dirs(
     let (store, stored) = stored_of(&keys, args, cancel, output);
     let entry = |group: &StoredGroup| store.as_ref().and_then(|store| valid_entry(store, group));
     let mut options = TritonRepairOptions::new(run, &entry);
-    (options.force, options.dry_run) = (args.force, args.dry_run);
+    (options.force, options.dry_run) = (args.force, true);
     let (mut repaired, mut seen) = (Vec::new(), BTreeSet::new());
     for TritonDir { path, keys, .. } in dirs {
         let mut of_key: BTreeMap<String, Vec<KeyDir>> = BTreeMap::new();
@@ -116,7 +110,7 @@ fn valid_entry(store: &Store, group: &StoredGroup) -> Option<Entry> {
     is_used.then_some(*entry)
 }
 
-pub(crate) fn text(repaired: &RepairedTriton, dry_run: bool) -> Text {
+pub(crate) fn text(repaired: &RepairedTriton) -> Text {
     let (groups, intact) =
         repaired.done().fold((0, 0), |(groups, intact), dir| (groups + dir.groups, intact + dir.intact));
     let mut text = Text::of(format_args!(
@@ -124,7 +118,6 @@ pub(crate) fn text(repaired: &RepairedTriton, dry_run: bool) -> Text {
         json::path(&repaired.path),
         counted(groups, "kernel")
     ));
-    let would = if dry_run { "would be " } else { "" };
     let path = |dir: &RepairedDir, name: &str| json::path(&dir.dir.path.join(name));
     let done = || repaired.done().map(|dir| (dir, move |name: &str| path(dir, name)));
     list(
@@ -132,7 +125,7 @@ pub(crate) fn text(repaired: &RepairedTriton, dry_run: bool) -> Text {
         done().flat_map(|(dir, path)| {
             dir.written.iter().map(move |WrittenGroup { name, files, entry, .. }| {
                 let files = files.join(", ");
-                format!("  {would}written again: {}: {files}; the entry is {entry}", path(name))
+                format!("  not as in the store: {}: {files}; the entry is {entry}", path(name))
             })
         }),
     );
@@ -140,7 +133,7 @@ pub(crate) fn text(repaired: &RepairedTriton, dry_run: bool) -> Text {
         &mut text,
         done().flat_map(|(dir, path)| {
             let line = move |QuarantinedGroup { name, reason, .. }: &QuarantinedGroup| {
-                format!("  {would}quarantined: {}: {reason}", path(name))
+                format!("  damaged: {}: {reason}", path(name))
             };
             dir.quarantined.iter().map(line)
         }),
@@ -160,11 +153,9 @@ pub(crate) fn text(repaired: &RepairedTriton, dry_run: bool) -> Text {
         errors
             .map(|(dir, error)| format!("  left: {}: {}", json::path(&dir.path), hints::repair_error(error))),
     );
-    let quarantines = repaired.done().filter_map(|dir| dir.quarantine.as_deref());
-    list(
-        &mut text,
-        quarantines.map(|quarantine| format!("  the old files are in {}", json::path(quarantine))),
-    );
+    if repaired.left() > 0 {
+        text.line("  nothing is changed: delete the directories of these kernels when no program uses them; they are made again");
+    }
     text
 }
 

@@ -181,8 +181,7 @@ impl CheckedTriton {
 }
 
 /// What a repair does about damage in Triton's directory.
-const HELP: &str = "writes again from the store what differs, and quarantines a damaged kernel that is not stored, so that \
-    Triton compiles it again";
+const HELP: &str = "says which directories to delete, so that they are made again";
 
 /// Returns the entries of the keys, if there is a store that can be used.
 fn stored_of(keys: &[KeyDir], args: &StoreArgs, cancel: &CancelToken, output: &Output) -> Vec<StoredGroup> {

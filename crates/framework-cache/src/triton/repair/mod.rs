@@ -1,4 +1,8 @@
-//! The repair of Triton's directory.
+//! The repair of Triton's directory. The command uses its dry run only: three cases are open.
+//!
+//! - The record and the second names of files can be older than an intact group of Triton's own manager.
+//! - A group of several files is replaced file by file, and a process may begin in between.
+//! - A file that another process writes between its look and its replacement is replaced, too.
 //!
 //! A file that is damaged, missing or another one than in the entry of the store is written again from the entry; a damaged
 //! kernel without an entry is quarantined, so that Triton compiles it again. Nothing is deleted: a file that is replaced is
