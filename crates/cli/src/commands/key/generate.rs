@@ -6,7 +6,7 @@ use opkeep_fs::Fs;
 use opkeep_trust::{KeyName, SigningKey};
 use serde::Serialize;
 
-use super::line;
+use super::line::line;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::Text;

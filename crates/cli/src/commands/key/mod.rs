@@ -1,10 +1,10 @@
 //! `opkeep key`: makes and shows the keys that sign kernels.
 
 mod generate;
+mod line;
 mod show;
 
 use clap::Subcommand;
-use opkeep_trust::PublicKey;
 
 use crate::ui::output::{ExitStatus, Output};
 
@@ -39,9 +39,4 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         KeyCommand::Generate(args) => generate::run(args, output),
         KeyCommand::Show(args) => show::run(args, output),
     }
-}
-
-/// Returns a key as a line of a list of trusted keys, with its signer id as a comment.
-fn line(key: &PublicKey) -> String {
-    format!("{key}  # signer {}", key.signer())
 }
