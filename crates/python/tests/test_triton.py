@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 from typing import Any
@@ -262,8 +263,23 @@ class StockTest(TritonTest):
         self.assertNotEqual(Path(one).parent, Path(two).parent, found.stderr)
         self.assertNotEqual(Path(one).parent, self.kernels_dir / "KEY")
         self.assertEqual(content, "one")
-        # They are gone with their process.
+        # They are gone with their process. What others left is removed a day later.
         self.assertFalse(Path(one).parent.exists() or Path(two).parent.exists())
+        left = {hours: self.kernels_dir / f"KEY.opkeep-unkept-{hours}" for hours in (1, 25)}
+        for hours, directory in left.items():
+            (directory / "inner").mkdir(parents=True)
+            os.utime(directory, (time.time() - hours * 3600,) * 2)
+        subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parent, capture_output=True, check=True)
+        self.assertEqual([directory.exists() for directory in left.values()], [True, False])
+
+    def test_files_that_are_not_kept_are_where_inductor_reads_its_own(self) -> None:
+        from opkeep.triton import CacheManager, _compile
+
+        self.load_inductor()
+        with mock.patch.object(_compile, "_current_target", return_value=None):
+            path = CacheManager("KEY").put(b"one", "a.ttir")
+        self.assertEqual(path, str(self.kernels_dir / "KEY" / "a.ttir"))
+        self.assertEqual(Path(path).read_bytes(), b"one")
 
     def test_further_attributes_are_those_of_the_stock_manager(self) -> None:
         from opkeep.triton import CacheManager

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use opkeep_fs::{Dir, FileId, FileKind, FileStat, FileState, Fs};
+use opkeep_fs::{Dir, FileKind, FileState, Fs};
 use pyo3::prelude::*;
 
 use super::toolchain::os_error;
@@ -22,10 +22,9 @@ pub(crate) struct PackageCode(BTreeMap<PathBuf, State>);
 enum State {
     /// A module or library, with the state of the link to it, if there is one.
     File(FileState, Option<FileState>),
-    /// A link to a directory. Those above the package count.
+    /// A link to a directory. Those above the package count. Directories do not: in an overlay, their times and numbers change
+    /// when something else is written.
     Link(FileState),
-    /// A directory. Its times change with its entries, which are paths of their own.
-    Dir { id: FileId, mtime: i64, ctime: i64 },
 }
 
 #[pymethods]
@@ -43,13 +42,11 @@ impl PackageCode {
         files.map(|(path, _)| path.as_os_str()).collect()
     }
 
-    /// Returns a link or a directory that got its name after a time, in nanoseconds since 1970.
+    /// Returns a link that was made after a time, in nanoseconds since 1970.
     fn named_after(&self, time: i64) -> Option<&OsStr> {
         let is_later = |state: &State| match state {
             State::File(_, link) => link.is_some_and(|link| link.ctime > time),
             State::Link(link) => link.ctime > time,
-            // A new entry sets both times. A new name of the directory itself sets one.
-            State::Dir { mtime, ctime, .. } => *ctime > time && mtime != ctime,
         };
         self.0.iter().find(|(_, state)| is_later(state)).map(|(path, _)| path.as_os_str())
     }
@@ -67,7 +64,6 @@ impl PackageCode {
         let added = later.0.keys().find(|path| !self.0.contains_key(*path));
         for (path, state) in &self.0 {
             match (state, later.0.get(path)) {
-                (State::Dir { id, .. }, Some(State::Dir { id: new, .. })) if id == new => {}
                 (state, Some(new)) if state == new => {}
                 (State::File(_, link), Some(State::File(_, new))) if link == new => {
                     changed.push(path.as_os_str());
@@ -94,29 +90,20 @@ impl Look {
         let mut look = Self::default();
         let real = look.fs.real_path(package).map_err(|error| (package.to_owned(), error))?;
         for path in package.ancestors().chain(real.ancestors()) {
-            look.add_above(path);
+            look.add_link(path);
         }
         look.add_below(package)?;
         Ok(look.found)
     }
 
-    /// Adds a directory or a link that leads to the package.
-    fn add_above(&mut self, path: &Path) {
-        if self.found.contains_key(path) {
-            return;
-        }
+    /// Adds a path that leads to the package, if it is a link.
+    fn add_link(&mut self, path: &Path) {
         // One that cannot be looked at is none that this user's processes replace.
-        if let Ok(stat) = self.fs.look(path) {
-            self.add_dir(path.to_owned(), &stat);
+        if let Ok(stat) = self.fs.look(path)
+            && stat.kind == FileKind::Link
+        {
+            self.found.insert(path.to_owned(), State::Link(stat.state));
         }
-    }
-
-    fn add_dir(&mut self, path: PathBuf, stat: &FileStat) {
-        let state = match stat.kind {
-            FileKind::Link => State::Link(stat.state),
-            _ => State::Dir { id: stat.state.id, mtime: stat.state.mtime, ctime: stat.state.ctime },
-        };
-        self.found.insert(path, state);
     }
 
     /// Adds all below the package.
@@ -128,10 +115,6 @@ impl Look {
             let stat = dir.stat().map_err(failed)?;
             if !seen.insert(stat.state.id) {
                 continue;
-            }
-            // If a link leads to it, that is what counts.
-            if !self.found.contains_key(&path) {
-                self.add_dir(path.clone(), &stat);
             }
             let names = dir.list().map_err(failed)?;
             let mut names: Vec<_> =

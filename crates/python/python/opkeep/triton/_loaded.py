@@ -11,7 +11,6 @@ import mmap
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from importlib.util import cache_from_source
 from typing import NamedTuple
 
@@ -89,19 +88,19 @@ def _another_library(directory: str) -> str | None:
     """Return a library of Python's, such as `libtriton.so`, that was loaded from another file than the one at its path.
 
     A directory that gets the name of another one, with all that is in it, changes no time of the files. The libraries are mapped
-    here for a moment, since some file systems state other numbers for what is mapped than for what is open.
+    here for a moment, since some file systems state other numbers for what is mapped than for what is open. Libraries of other
+    packages may have the same names.
     """
     loaded = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     inside = (path for path in loaded if isinstance(path, str) and path.startswith(directory + os.sep))
     libraries = {os.path.basename(os.path.realpath(path)): path for path in inside if not path.endswith(".py")}
-    with ExitStack() as mapped:
-        for path in libraries.values():
-            with open(path, "rb") as file:
-                mapped.enter_context(mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ))
-        files: dict[str, list[str]] = {}
-        for name, numbers in _mapped_files():
-            if name in libraries and files.setdefault(name, numbers) != numbers:
-                return libraries[name]
+    before = {(name, *numbers) for name, numbers in _mapped_files() if name in libraries}
+    for name, path in libraries.items():
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ):
+            here = {(found, *numbers) for found, numbers in _mapped_files() if found == name}
+        # The file at the path is mapped twice if it is the one that was loaded.
+        if here - before and any(found == name for found, *_ in before):
+            return path
     return None
 
 

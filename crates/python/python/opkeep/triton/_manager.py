@@ -145,8 +145,7 @@ class CacheManager:
         place = single or self._place
         try:
             if place is None:
-                # The files of this compile are not kept. No other process writes where Triton reads them.
-                path = self._unkept().write(filename, content)
+                path = self._write_unkept(filename, content)
             else:
                 (place.directory.write if single is None else place.directory.place)(filename, content)
                 path = place.prefix + filename
@@ -159,7 +158,8 @@ class CacheManager:
         if single is not None:
             files = NewFiles([(filename, content)], "", _stock.version(), None, None, True)
             try:
-                forget_versions()
+                if filename.endswith(".so"):
+                    forget_versions()
                 if self._is_same(single.toolchain, host_toolchain(filename.endswith(".so")), filename):
                     self._publish(filename, single, files)
             except Exception as error:
@@ -301,12 +301,18 @@ class CacheManager:
             raise error
         warn_once(type(error).__name__, f"Triton goes on without the cache: {type(error).__name__}: {error}", error)
 
-    def _unkept(self) -> UnkeptFiles:
+    def _write_unkept(self, filename: str, content: bytes) -> str:
+        """Write a file of a compile that is not kept, and return its path."""
+        if _INDUCTOR in sys.modules:
+            # It reads the files of its own compiles there, and would find those of another one.
+            _native.Directory(self._base, self.key).write(filename, content)
+            return os.path.join(self.cache_dir, filename)
+        # No other process writes where Triton reads these.
         if self._unkept_files is None:
             from ._unkept import UnkeptFiles
 
             self._unkept_files = UnkeptFiles(self._base, self.key)
-        return self._unkept_files
+        return self._unkept_files.write(filename, content)
 
     def _own_manager(self) -> Any:
         if self._own is None:

@@ -1,7 +1,8 @@
 """Files of compiles that are not kept.
 
 They lie in a directory of their own, since other processes write the files of the same key in `<key>/`, and Triton reads what it
-was given a moment later. The directory is removed when the process ends.
+was given a moment later. The directory is removed when the interpreter ends, and what a process without such an end leaves is
+removed a day later.
 """
 
 from __future__ import annotations
@@ -14,21 +15,36 @@ from .. import _native
 
 _directories: list[str] = []
 
+_MARK = ".opkeep-unkept-"
+_LEFT_AFTER = 24 * 3600.0
+"""The age in seconds from which on a directory is one that a killed process left."""
+
 
 class UnkeptFiles:
     """The files of one manager."""
 
     def __init__(self, base: str, key: str) -> None:
-        name = f"{key}.opkeep-unkept-{os.urandom(8).hex()}"
+        name = f"{key}{_MARK}{os.urandom(8).hex()}"
         self._path = os.path.join(base, name)
         self._directory = _native.Directory(base, name)
 
     def write(self, name: str, content: bytes) -> str:
         """Write a file, and return its path."""
-        if self._path not in _directories:
+        is_new = self._path not in _directories
+        if is_new:
             _directories.append(self._path)
         self._directory.write(name, content)
+        if is_new:
+            _prune(os.path.dirname(self._path), os.stat(self._path).st_mtime)
         return os.path.join(self._path, name)
+
+
+def _prune(base: str, now: float) -> None:
+    """Remove what killed processes left, by the clock of the file system."""
+    with os.scandir(base) as entries:
+        for entry in entries:
+            if _MARK in entry.name and now - entry.stat(follow_symlinks=False).st_mtime > _LEFT_AFTER:
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 @atexit.register
