@@ -178,7 +178,7 @@ fn results(
 }
 
 /// A number that differs from commit to commit.
-fn commit_seed() -> Result<u32, String> {
+pub(crate) fn commit_seed() -> Result<u32, String> {
     let commit = disk::output("git", &["rev-parse", "--short=6", "HEAD"], None)?;
     let commit = String::from_utf8_lossy(&commit);
     u32::from_str_radix(commit.trim().get(..6).unwrap_or("0"), 16)
