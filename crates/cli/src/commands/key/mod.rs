@@ -10,6 +10,8 @@ use crate::ui::output::{ExitStatus, Output};
 
 /// The help on how keys are used.
 const DETAILS: &str = "\
+No build signs or checks kernels yet: this release makes and shows the keys. What they are for:
+
 A host signs the kernels that it compiled with a secret key. Other hosts list the public keys that
 they trust, and take only kernels that one of them signed. Keys are texts, NAME:BASE64, as Nix has
 them: a key pair of Nix works here.
