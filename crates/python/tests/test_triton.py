@@ -265,12 +265,13 @@ class StockTest(TritonTest):
         self.assertEqual(content, "one")
         # They are gone with their process. What others left is removed a day later.
         self.assertFalse(Path(one).parent.exists() or Path(two).parent.exists())
-        left = {hours: self.kernels_dir / f"KEY.opkeep-unkept-{hours}" for hours in (1, 25)}
+        left = {hours: self.kernels_dir / f"KEY.opkeep-unkept-{hours:016x}" for hours in (1, 25)}
+        left[26] = self.kernels_dir / "other.opkeep-unkept-not-ours"
         for hours, directory in left.items():
             (directory / "inner").mkdir(parents=True)
             os.utime(directory, (time.time() - hours * 3600,) * 2)
         subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parent, capture_output=True, check=True)
-        self.assertEqual([directory.exists() for directory in left.values()], [True, False])
+        self.assertEqual([directory.exists() for directory in left.values()], [True, False, True])
 
     def test_files_that_are_not_kept_are_where_inductor_reads_its_own(self) -> None:
         from opkeep.triton import CacheManager, _compile

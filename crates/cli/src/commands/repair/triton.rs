@@ -24,7 +24,7 @@ use crate::input::groups::stored_groups;
 use crate::input::real_path;
 use crate::input::store::{StorePath, threads};
 use crate::ui::hints;
-use crate::ui::json::{self, OrError};
+use crate::ui::json;
 use crate::ui::output::{Output, chain};
 use crate::ui::text::{Text, counted};
 
@@ -163,7 +163,7 @@ pub(crate) fn text(repaired: &RepairedTriton) -> Text {
 #[derive(Serialize)]
 pub(crate) struct TritonOutput {
     folder: String,
-    directories: Vec<OrError<KeyDirOutput, FailedOutput>>,
+    directories: Vec<KeyDirOutput>,
 }
 
 #[derive(Serialize)]
@@ -175,12 +175,6 @@ struct KeyDirOutput {
     written: Vec<WrittenOutput>,
     moved: Vec<MovedOutput>,
     left: Vec<LeftOutput>,
-}
-
-#[derive(Serialize)]
-struct FailedOutput {
-    folder: String,
-    error: String,
 }
 
 #[derive(Serialize)]
@@ -211,12 +205,19 @@ impl From<&RepairedTriton> for TritonOutput {
         let of_dir = |(dir, repaired): &(KeyDir, Result<RepairedDir, RepairError>)| {
             let folder = json::path(&dir.path);
             match repaired {
-                Ok(repaired) => OrError::Done(dir_output(folder, repaired)),
-                Err(error) => OrError::Failed(FailedOutput { folder, error: hints::repair_error(error) }),
+                Ok(repaired) => dir_output(folder, repaired),
+                Err(error) => unread_output(folder, hints::repair_error(error)),
             }
         };
         Self { folder: json::path(&repaired.path), directories: repaired.keys.iter().map(of_dir).collect() }
     }
+}
+
+/// A directory that cannot be read.
+fn unread_output(folder: String, why: String) -> KeyDirOutput {
+    let left = LeftOutput { name: String::new(), kind: "unreadable", problem: why.clone(), why };
+    let (written, moved, left) = (Vec::new(), Vec::new(), vec![left]);
+    KeyDirOutput { folder, kernels: 0, intact: 0, quarantine: None, written, moved, left }
 }
 
 fn dir_output(folder: String, repaired: &RepairedDir) -> KeyDirOutput {

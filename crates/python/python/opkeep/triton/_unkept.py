@@ -16,6 +16,8 @@ from .. import _native
 _directories: list[str] = []
 
 _MARK = ".opkeep-unkept-"
+_DIGITS = 16
+"""The length of the random number after it."""
 _LEFT_AFTER = 24 * 3600.0
 """The age in seconds from which on a directory is one that a killed process left."""
 
@@ -24,7 +26,7 @@ class UnkeptFiles:
     """The files of one manager."""
 
     def __init__(self, base: str, key: str) -> None:
-        name = f"{key}{_MARK}{os.urandom(8).hex()}"
+        name = f"{key}{_MARK}{os.urandom(_DIGITS // 2).hex()}"
         self._path = os.path.join(base, name)
         self._directory = _native.Directory(base, name)
 
@@ -40,11 +42,16 @@ class UnkeptFiles:
 
 
 def _prune(base: str, now: float) -> None:
-    """Remove what killed processes left, by the clock of the file system."""
-    with os.scandir(base) as entries:
-        for entry in entries:
-            if _MARK in entry.name and now - entry.stat(follow_symlinks=False).st_mtime > _LEFT_AFTER:
-                shutil.rmtree(entry.path, ignore_errors=True)
+    """Remove what killed processes left, by the clock of the file system. Best effort: others may remove the same."""
+    try:
+        with os.scandir(base) as entries:
+            for entry in entries:
+                random = entry.name.rpartition(_MARK)[2]
+                is_unkept = len(random) == _DIGITS < len(entry.name) and not random.strip("0123456789abcdef")
+                if is_unkept and now - entry.stat(follow_symlinks=False).st_mtime > _LEFT_AFTER:
+                    shutil.rmtree(entry.path, ignore_errors=True)
+    except OSError:
+        pass
 
 
 @atexit.register
