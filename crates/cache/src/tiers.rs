@@ -333,7 +333,7 @@ impl Target {
                     Lookup::Hit(entry) if entry.validation() > 0 => {
                         files.extend(entry.to_builder().encode(key).map(|file| (*key, file)));
                     }
-                    // The entry was evicted, or is not valid by any rules: nobody could use it.
+                    // The entry was evicted, or is not valid by any rules: no host could use it.
                     Lookup::Hit(_) | Lookup::Miss(opkeep_store::Miss::Absent) => store.mark_sent(key),
                     Lookup::Miss(_) => report.left += 1,
                 }

@@ -237,7 +237,7 @@ fn host_warnings(host: &Host) -> usize {
     host.warned().len()
 }
 
-/// A host that does not publish, and only reads, waits for nobody.
+/// A host that does not publish, and only reads, waits for no other host.
 #[test]
 fn a_wait_ends_with_its_pending_key() {
     let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());

@@ -1,4 +1,4 @@
-//! Redis's protocol, version 2: requests are arrays of strings, answers are one of five types, told by their first byte.
+//! Redis's protocol, version 2: requests are arrays of strings, answers are one of five types, which their first byte states.
 //!
 //! ```text
 //! request  *2\r\n$4\r\nMGET\r\n$1\r\na\r\n

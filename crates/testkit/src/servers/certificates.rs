@@ -42,7 +42,7 @@ impl TestAuthority {
         installed::of_system("openssl").err()
     }
 
-    /// Makes an authority, which no client trusts unless it is told to.
+    /// Makes an authority, which no client trusts by default.
     ///
     /// # Errors
     /// `openssl` is missing or fails.

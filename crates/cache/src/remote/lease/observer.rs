@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_lease_holds_nobody_up() {
+    fn what_is_no_lease_keeps_no_host_waiting() {
         let (mut observer, now) = (LeaseObserver::default(), Instant::now());
         observer.note(now, &[Invalid, Absent]);
         assert_eq!(observer.step(TTL), Claim { generation: 1 });

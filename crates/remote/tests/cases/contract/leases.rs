@@ -66,7 +66,7 @@ fn many(case: &Case) {
 fn held(case: &Case) {
     let names = case.names(&["l/a"]);
     assert_eq!(claim(case, &names, &lease(1, u64::MAX), 1), [Granted]);
-    // The holder itself is no exception: its token tells it which lease that is.
+    // The holder itself is no exception: its token shows which lease that is.
     for value in [lease(1, 0), lease(2, 0)] {
         let answers = case.another().claim(&names, &value, ClaimTerms::new(1, HOUR), &limits()).unwrap();
         assert_eq!(answers, [Held(Some(lease(1, u64::MAX)))]);

@@ -135,7 +135,7 @@ fn same_leases(case: &Case) {
     }
 }
 
-/// Whatever the engine says of who was first: the object is one of those stored, as a whole, and someone was told so.
+/// Whatever the engine says of who was first: the object is one of those stored, as a whole, and one host got that answer.
 fn one_object(case: &Case) {
     const ROUNDS: usize = 10;
     let of_host = |host: usize| content(20_000 + host, host as u8);

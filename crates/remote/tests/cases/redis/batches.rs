@@ -63,7 +63,7 @@ fn parts(server: Server) -> Result<(), Failed> {
         let objects: Vec<_> = names.iter().map(|name| RemoteObject::new(name, &bytes)).collect();
         engine.replace(&objects, &limits()).unwrap();
     }
-    // Nearly all of the first part are absent: only what was found tells the sizes.
+    // Nearly all of the first part are absent: only what was found shows the sizes.
     let (mut count, mut most) = (0, 0);
     engine
         .get_many(&names, &limits(), &mut |index, content| {

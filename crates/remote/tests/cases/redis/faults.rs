@@ -217,7 +217,7 @@ fn cut(server: &Server, is_idle: bool) -> Result<(), Failed> {
         }
     }
     // Calls that were cut and succeeded were made again, over a new connection: only a connection that was used before is given
-    // this second chance. (The last byte of a dialogue is followed by a cut that nobody sees.)
+    // this second chance. (The last byte of a dialogue is followed by a cut that no client sees.)
     assert!(if is_idle { again > 50 } else { again > 0 }, "{again}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A server in the test's process, which answers as it is told.
+//! A server in the test's process, with the answers that a test sets.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
