@@ -60,7 +60,9 @@ mod miss;
 mod outage;
 mod pending;
 mod per_process;
+mod plan_lease;
 mod protocol;
+mod push;
 mod query;
 mod random;
 mod remote;
@@ -79,6 +81,7 @@ pub use failure::Failure;
 pub use fetch::FetchReport;
 pub use miss::Miss;
 pub use pending::PendingKey;
+pub use push::PushReport;
 pub use query::{Accept, Query, Wait};
 pub use remote::lease;
 pub use remote::{
@@ -88,7 +91,6 @@ pub use remote::{
 };
 pub use target::TargetCache;
 pub use ticket::{Published, Ticket};
-pub use tiers::PushReport;
 pub use unshared::UnsharedReason;
 pub use warning::{OnWarning, WarningKind};
 

@@ -13,9 +13,10 @@ use crate::fetch::FetchReport;
 use crate::miss::Miss;
 use crate::pending::PendingKey;
 use crate::protocol::Protocol;
+use crate::push::PushReport;
 use crate::query::Query;
 use crate::remote::Limits;
-use crate::tiers::{PushReport, Target};
+use crate::tiers::Target;
 
 /// One target of a cache. Clones share their state.
 #[derive(Clone, Debug)]
@@ -138,6 +139,17 @@ impl TargetCache {
     /// call. The deadline and the token end the calls.
     pub fn push_unsent(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
         self.0.push_unsent(Limits { deadline, cancel })
+    }
+
+    /// Sends all entries of the local store that the remote tier lacks, if `is_own` returns true: those that were compiled here. Entries
+    /// that were not validated are not sent. The deadline and the token end the calls.
+    pub fn push_all(
+        &self,
+        is_own: &dyn Fn(&Entry) -> bool,
+        deadline: Option<Instant>,
+        cancel: Option<&CancelToken>,
+    ) -> PushReport {
+        self.0.push_all(is_own, Limits { deadline, cancel })
     }
 
     /// Syncs published entries to disk, so that they survive a power cut. Best effort.

@@ -11,6 +11,7 @@ use opkeep_store::{EntryBuilder, KeyLock, PutOutcome};
 use crate::error::PublishError;
 use crate::failure::Failure;
 use crate::miss::Miss;
+use crate::plan_lease::PlanLease;
 use crate::remote::lease::HeldLease;
 use crate::tiers::Target;
 
@@ -25,34 +26,10 @@ pub struct Ticket {
     key: Digest,
     miss: Miss,
     /// The lease. It is released before the lock; otherwise the next caller on this host would find the lease held.
-    lease: Option<TicketLease>,
+    lease: Option<PlanLease>,
     lock: Option<KeyLock>,
     cancel: Option<CancelToken>,
     process: ProcessId,
-}
-
-/// The lease of a ticket. Its end is progress of the plan: the hosts that wait look for the entry, or one of them takes over.
-struct TicketLease {
-    lease: Option<HeldLease>,
-    target: Arc<Target>,
-    process: ProcessId,
-}
-
-impl TicketLease {
-    /// Returns the lease, which the caller ends.
-    fn into_held(mut self) -> Option<HeldLease> {
-        self.lease.take()
-    }
-}
-
-impl Drop for TicketLease {
-    fn drop(&mut self) {
-        let Some(lease) = self.lease.take() else { return };
-        drop(lease);
-        if let Some(remote) = self.target.leases().filter(|_| self.process.is_current()) {
-            remote.advance(1);
-        }
-    }
 }
 
 /// The places where [`Ticket::publish`] wrote an entry.
@@ -78,8 +55,7 @@ impl Ticket {
     }
 
     pub(crate) fn with_lease(mut self, lease: HeldLease) -> Self {
-        let (target, process) = (Arc::clone(&self.target), self.process);
-        self.lease = Some(TicketLease { lease: Some(lease), target, process });
+        self.lease = self.target.remote.as_ref().map(|remote| PlanLease::new(lease, remote));
         self
     }
 
@@ -167,9 +143,8 @@ impl Ticket {
         let Self { target, key, miss, lock, lease, cancel, process: _ } = self;
         let local = target.put(&key, members, miss.overwrite());
         drop(lock);
-        let held = |lease: TicketLease| lease.into_held();
         let upload = match is_shared {
-            true => target.upload(&key, members, lease.and_then(held)),
+            true => target.upload(&key, members, lease),
             false => None,
         };
         if let (Some(upload), Some(deadline)) = (&upload, deadline) {

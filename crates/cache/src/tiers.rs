@@ -15,9 +15,9 @@ use crate::kept_lock::KeptLocks;
 use crate::miss::Miss;
 use crate::outage::Outage;
 use crate::per_process::PerProcess;
+use crate::plan_lease::PlanLease;
 use crate::query::{Accept, Query};
-use crate::remote::lease::HeldLease;
-use crate::remote::{Limits, News, ObjectNames, RemoteTarget, RemoteTier};
+use crate::remote::{News, ObjectNames, RemoteTarget, RemoteTier};
 use crate::upload::{Upload, UploadState, Uploads};
 use crate::warning::{WarningKind, Warnings};
 
@@ -33,19 +33,6 @@ pub(crate) struct Shared {
     pub(crate) outage: Outage,
     /// The uploads of the process that opened the cache, or of a forked child.
     pub(crate) uploads: PerProcess<Arc<Uploads>>,
-}
-
-/// The number of entries that are sent in one call.
-const MAX_PUSHED: usize = 64;
-
-/// The outcome of [`TargetCache::push_unsent`](crate::TargetCache::push_unsent).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PushReport {
-    /// The number of entries that are in the remote tier now.
-    pub sent: usize,
-    /// The number of entries that are still to be sent.
-    pub left: usize,
 }
 
 impl Shared {
@@ -296,15 +283,16 @@ impl Target {
         &self,
         key: &Digest,
         members: &EntryBuilder<'_>,
-        lease: Option<HeldLease>,
+        lease: Option<PlanLease>,
     ) -> Option<Arc<UploadState>> {
         // An entry with the stamp 0 was not validated, and other hosts could not validate it either.
         let is_shared = self.written_remote().is_some() && members.validation() > 0;
         let remote = self.remote.as_ref().filter(|_| is_shared)?;
         let file = members.encode(key).filter(|file| remote.takes(file.len()))?;
+        let replaces = !self.shared.mode.reads() || remote.is_refused(key);
         if let Some(store) = self.written_store() {
             // Without the mark, the entry is sent once, or never.
-            let _ = store.mark_unsent(key);
+            let _ = store.mark_unsent(key, replaces);
         }
         let state = Arc::new(UploadState::default());
         self.shared.uploads().add(Upload {
@@ -312,52 +300,12 @@ impl Target {
             store: self.store.clone(),
             key: *key,
             file,
-            replaces: !self.shared.mode.reads() || remote.is_refused(key),
+            replaces,
             lease,
             state: Arc::clone(&state),
         });
         self.warn_of_pause(remote);
         Some(state)
-    }
-
-    /// Sends the marked entries of the local store.
-    pub(crate) fn push_unsent(&self, limits: Limits<'_>) -> PushReport {
-        let mut report = PushReport::default();
-        let (Some(remote), Some(store)) = (self.written_remote(), self.written_store()) else {
-            return report;
-        };
-        for keys in store.unsent().chunks(MAX_PUSHED) {
-            let mut files = Vec::new();
-            for key in keys {
-                match store.peek(key) {
-                    Lookup::Hit(entry) if entry.validation() > 0 => {
-                        files.extend(entry.to_builder().encode(key).map(|file| (*key, file)));
-                    }
-                    // The entry was evicted, or is not valid by any rules: no host could use it.
-                    Lookup::Hit(_) | Lookup::Miss(opkeep_store::Miss::Absent) => store.mark_sent(key),
-                    Lookup::Miss(_) => report.left += 1,
-                }
-            }
-            if files.is_empty() {
-                continue;
-            }
-            let entries: Vec<_> = files.iter().map(|(key, file)| (key, &file[..])).collect();
-            match remote.put_many(&entries, false, limits) {
-                Ok(true) => {
-                    report.sent += files.len();
-                    for (key, _) in &files {
-                        store.mark_sent(key);
-                        store.count_remote_put();
-                    }
-                }
-                Ok(false) => report.left += files.len(),
-                Err(why) => {
-                    report.left += files.len();
-                    self.remote_failed(why);
-                }
-            }
-        }
-        report
     }
 
     /// Warns once that the engine has no leases.

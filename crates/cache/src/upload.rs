@@ -17,11 +17,11 @@ use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 use opkeep_store::TargetStore;
 
-use crate::remote::lease::HeldLease;
+use crate::plan_lease::PlanLease;
 use crate::remote::{Limits, RemoteTarget, guarded};
 
 /// The maximum number and size of the entries of one call.
-const MAX_BATCH: (usize, u64) = (64, 8 << 20);
+pub(crate) const MAX_BATCH: (usize, u64) = (64, 8 << 20);
 /// The time between two checks of a caller's token.
 const POLL: Duration = Duration::from_millis(10);
 
@@ -33,7 +33,7 @@ pub(crate) struct Upload {
     pub(crate) file: Vec<u8>,
     /// Whether the entry replaces an existing one.
     pub(crate) replaces: bool,
-    pub(crate) lease: Option<HeldLease>,
+    pub(crate) lease: Option<PlanLease>,
     pub(crate) state: Arc<UploadState>,
 }
 
@@ -82,7 +82,7 @@ impl Uploads {
         let mut state = self.locked();
         if state.bytes.saturating_add(bytes) > self.limit {
             drop(state);
-            return end(vec![upload], false);
+            return drop(Batch::unsent(vec![upload]));
         }
         state.bytes += bytes;
         state.queue.push(upload);
@@ -95,7 +95,7 @@ impl Uploads {
             let queue = mem::take(&mut state.queue);
             state.bytes = 0;
             drop(state);
-            end(queue, false);
+            drop(Batch::unsent(queue));
         }
     }
 
@@ -174,43 +174,55 @@ impl State {
     }
 }
 
-/// Sends the uploads of one batch in one call.
-fn send(batch: Vec<Upload>) {
-    let Some(first) = batch.first() else { return };
-    let remote = Arc::clone(&first.remote);
-    let entries: Vec<_> = batch.iter().map(|upload| (&upload.key, &upload.file[..])).collect();
-    let sent = remote.put_many(&entries, first.replaces, Limits::default());
-    drop(entries);
-    let is_sent = matches!(sent, Ok(true));
-    if is_sent {
-        for upload in &batch {
-            upload.store.iter().for_each(|store| {
-                store.count_remote_put();
-                store.mark_sent(&upload.key);
-            });
-        }
-    }
-    end(batch, is_sent);
-    if let Err(why) = sent {
-        remote.failed(&format!("{why}; the kernels are sent later"));
+/// Uploads of one target that end together: their leases are released in one call, and hosts that wait look for the entries. A batch
+/// that is dropped has ended, whatever became of it.
+struct Batch {
+    uploads: Vec<Upload>,
+    is_sent: bool,
+}
+
+impl Batch {
+    fn unsent(uploads: Vec<Upload>) -> Self {
+        Self { uploads, is_sent: false }
     }
 }
 
-/// Ends uploads: releases their leases in one call, and has hosts that wait look for the entries.
-fn end(uploads: Vec<Upload>, is_sent: bool) {
-    let Some(remote) = uploads.first().map(|first| Arc::clone(&first.remote)) else { return };
-    let (mut leases, mut states) = (Vec::new(), Vec::new());
-    for upload in uploads {
-        leases.extend(upload.lease);
-        states.push(upload.state);
+impl Drop for Batch {
+    fn drop(&mut self) {
+        let uploads = mem::take(&mut self.uploads);
+        let Some(remote) = uploads.first().map(|first| Arc::clone(&first.remote)) else { return };
+        let (mut leases, mut states) = (Vec::new(), Vec::new());
+        for upload in uploads {
+            leases.extend(upload.lease);
+            states.push(upload.state);
+        }
+        PlanLease::release_all(leases, &remote, if self.is_sent { states.len() } else { 0 });
+        for state in states {
+            state.is_sent.store(self.is_sent, Ordering::SeqCst);
+            state.has_ended.store(true, Ordering::SeqCst);
+        }
     }
-    let ended = if is_sent { states.len() } else { leases.len() } as u64;
-    HeldLease::release_all(leases);
-    if ended > 0 {
-        remote.advance(ended);
+}
+
+/// Sends uploads in one call.
+fn send(uploads: Vec<Upload>) {
+    let Some(first) = uploads.first() else { return };
+    let (remote, replaces) = (Arc::clone(&first.remote), first.replaces);
+    let mut batch = Batch::unsent(uploads);
+    let entries: Vec<_> = batch.uploads.iter().map(|upload| (&upload.key, &upload.file[..])).collect();
+    let sent = remote.put_many(&entries, replaces, Limits::default());
+    drop(entries);
+    batch.is_sent = matches!(sent, Ok(true));
+    if batch.is_sent {
+        for upload in &batch.uploads {
+            upload.store.iter().for_each(|store| {
+                store.count_remote_put();
+                store.mark_sent(&upload.key, replaces);
+            });
+        }
     }
-    for state in states {
-        state.is_sent.store(is_sent, Ordering::SeqCst);
-        state.has_ended.store(true, Ordering::SeqCst);
+    drop(batch);
+    if let Err(why) = sent {
+        remote.failed(&format!("{why}; the kernels are sent later"));
     }
 }

@@ -132,5 +132,6 @@ pub use stats::Statistics;
 pub use store::directories::is_target_name;
 pub use store::read::OpenEntry;
 pub use store::target::TargetStore;
+pub use store::unsent::UnsentEntry;
 pub use store::{Access, Store, StoreConfig};
 pub use verify::{Progress, VerifyOptions, VerifyReport};

@@ -103,7 +103,7 @@ fn what_fails_is_sent_by_the_next_process() {
     assert!(matches!(&warnings[..], [(WarningKind::Remote, text)] if text.contains("later")), "{warnings:?}");
     remote.set_faults(fails(false));
     // A mark without an entry is removed.
-    target.store().unwrap().mark_unsent(&key("evicted")).unwrap();
+    target.store().unwrap().mark_unsent(&key("evicted"), false).unwrap();
     let (_, next) = open(&host, &config(&remote));
     let report = next.push_unsent(Some(soon()), None);
     assert_eq!((report.sent, report.left, unsent(&next)), (1, 0, 0));
@@ -137,4 +137,88 @@ fn entries_that_no_host_can_use_are_not_marked() {
     assert!(!remote.is_leased(&key("relu")) && !remote.is_leased(&key("tanh")));
     let query = Query::new(&take);
     assert_eq!(hit(target.get_or_begin(&key("tanh"), &query).unwrap()), (1, Source::Local));
+}
+
+/// The mark says that the entry replaces a wrong one: the process that refused that has ended.
+#[test]
+fn what_a_reader_refused_is_replaced_by_a_later_process() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    remote.set_object(&entry_name("relu"), b"no entry".to_vec());
+    let (_, target) = open(&host, &config(&remote));
+    let ticket = build(claim(&target, "relu"));
+    remote.set_faults(fails(true));
+    assert!(!publish(ticket, 1).remote);
+    remote.set_faults(fails(false));
+    // Another upload of the same entry that only adds it heals nothing.
+    target.store().unwrap().mark_unsent(&key("relu"), false).unwrap();
+    target.store().unwrap().mark_sent(&key("relu"), false);
+    let (_, next) = open(&host, &config(&remote));
+    assert_eq!((next.push_unsent(Some(soon()), None).sent, unsent(&next)), (1, 0));
+    assert_eq!(hit(claim(&Host::new().with_remote(&config(&remote)), "relu")), (1, Source::Remote));
+}
+
+#[test]
+fn what_the_process_refused_is_replaced_by_its_push() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (_, target) = open(&host, &config(&remote));
+    publish(build(claim(&target, "relu")), 1);
+    remote.set_object(&entry_name("relu"), b"no entry".to_vec());
+    assert_eq!(target.push_all(&|_| true, Some(soon()), None).sent, 1);
+    assert_eq!(remote.object(&entry_name("relu")), Some(b"no entry".to_vec()), "no reader refused it");
+    // A host that looks for the entry refuses it, builds the entry, and pushes its own.
+    let other = Host::new();
+    let (_, reader) = open(&other, &config(&remote));
+    let object = text(2);
+    build(claim(&reader, "relu")).publish_locally(&builder(&object)).unwrap();
+    assert_eq!(reader.push_all(&|_| true, Some(soon()), None).sent, 1);
+    assert_eq!(hit(claim(&Host::new().with_remote(&config(&remote)), "relu")), (2, Source::Remote));
+}
+
+/// Hosts with the same plan poll its counter: what ends a lease without an entry is progress as well, since one of them takes over.
+#[test]
+fn every_end_of_a_lease_and_every_push_is_progress() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (_, target) = open(&host, &config(&remote));
+    let names = ["relu", "tanh", "exp", "log"];
+    target.fetch(&names.map(key), &Query::new(&take));
+    let object = text(1);
+    let progress = || remote.counters().iter().sum::<u64>();
+    // An entry that is not sent.
+    build(claim(&target, "relu")).publish(&builder(&object).with_validation(0)).unwrap();
+    assert_eq!(progress(), 1);
+    build(claim(&target, "tanh")).publish_locally(&builder(&object)).unwrap();
+    assert_eq!(progress(), 2);
+    drop(build(claim(&target, "exp")));
+    assert_eq!(progress(), 3);
+    // An upload that fails, and the push that follows.
+    let ticket = build(claim(&target, "log"));
+    remote.on_call(|call, _| assert!(call != Put, "the upload fails"));
+    assert!(!publish(ticket, 1).remote);
+    assert_eq!((progress(), remote.is_leased(&key("log"))), (4, false));
+    remote.on_call(|_, _| {});
+    assert_eq!(target.push_unsent(Some(soon()), None).sent, 1);
+    assert_eq!(progress(), 5);
+}
+
+#[test]
+fn all_own_entries_are_pushed_and_no_others() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let target = host.cache();
+    let object = text(1);
+    for number in 0..70 {
+        build(claim(&target, &format!("relu {number}"))).publish(&builder(&object)).unwrap();
+    }
+    build(claim(&target, "unvalidated")).publish(&builder(&object).with_validation(0)).unwrap();
+    publish(build(claim(&target, "foreign")), 2);
+    let (_, target) = open(&host, &config(&remote));
+    let own = |entry: &opkeep_cache::Entry| crate::common::writer(entry) == 1;
+    let report = target.push_all(&own, Some(soon()), None);
+    assert_eq!((report.sent, report.left, report.skipped), (70, 0, 2));
+    assert_eq!((remote.object_names().len(), remote.count(Put)), (70, 2));
+    // A remote tier that is gone is not asked for each of them.
+    remote.set_faults(fails(true));
+    let report = target.push_all(&own, Some(soon()), None);
+    assert_eq!((report.sent, report.left), (0, 70));
+    let expected = remote.count(Put);
+    assert_eq!(expected, 4);
 }

@@ -3,7 +3,7 @@
 pub(crate) mod directories;
 pub(crate) mod read;
 pub(crate) mod target;
-mod unsent;
+pub(crate) mod unsent;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,145 @@
+//! Entries of the local store that are sent to the remote tier outside of a build's uploads.
+
+use std::mem;
+
+use opkeep_digest::Digest;
+use opkeep_store::{Entry, Lookup, TargetStore, UnsentEntry};
+
+use crate::remote::{Limits, RemoteTarget};
+use crate::tiers::Target;
+use crate::upload::MAX_BATCH;
+
+/// The outcome of [`TargetCache::push_unsent`](crate::TargetCache::push_unsent) and
+/// [`TargetCache::push_all`](crate::TargetCache::push_all).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PushReport {
+    /// The number of entries that are in the remote tier now.
+    pub sent: usize,
+    /// The number of entries that are still to be sent.
+    pub left: usize,
+    /// The number of entries that are not sent: the caller does not share them, or no other host could use them.
+    pub skipped: usize,
+}
+
+impl Target {
+    /// Sends the marked entries of the local store. An entry replaces the one in the remote tier if a reader refused that as wrong.
+    pub(crate) fn push_unsent(&self, limits: Limits<'_>) -> PushReport {
+        let Some(mut push) = Push::new(self, limits) else { return PushReport::default() };
+        for UnsentEntry { key, replaces, .. } in push.store.unsent() {
+            push.add(key, replaces, &|_| true);
+        }
+        push.end()
+    }
+
+    /// Sends all entries of the local store that are own ones.
+    pub(crate) fn push_all(&self, is_own: &dyn Fn(&Entry) -> bool, limits: Limits<'_>) -> PushReport {
+        let Some(mut push) = Push::new(self, limits) else { return PushReport::default() };
+        let unsent = push.store.unsent();
+        let replaces =
+            |key| unsent.binary_search_by_key(&key, |mark| mark.key).is_ok_and(|at| unsent[at].replaces);
+        for key in (0..=u8::MAX).flat_map(|first| push.store.keys_from(first)) {
+            push.add(key, replaces(key), is_own);
+        }
+        push.end()
+    }
+}
+
+/// Entries that are being sent, in batches.
+struct Push<'a> {
+    target: &'a Target,
+    remote: &'a RemoteTarget,
+    store: &'a TargetStore,
+    limits: Limits<'a>,
+    /// The entries of the next call that keep existing ones, and of the one that replaces them.
+    batches: [Batch; 2],
+    report: PushReport,
+    /// Whether the engine is paused, after several calls failed, or the caller ended a call.
+    has_ended: bool,
+}
+
+#[derive(Default)]
+struct Batch {
+    files: Vec<(Digest, Vec<u8>)>,
+    bytes: u64,
+}
+
+impl<'a> Push<'a> {
+    /// `None`: the store or the remote tier is not written.
+    fn new(target: &'a Target, limits: Limits<'a>) -> Option<Self> {
+        let (remote, store) = (target.written_remote()?, target.written_store()?);
+        let (batches, report) = Default::default();
+        Some(Self { target, remote, store, limits, batches, report, has_ended: false })
+    }
+
+    /// Sends an entry with the next call, if it is to be sent.
+    fn add(&mut self, key: Digest, replaces: bool, is_own: &dyn Fn(&Entry) -> bool) {
+        let replaces = replaces || self.remote.is_refused(&key);
+        if self.has_ended || self.limits.are_over() {
+            self.report.left += 1;
+            return;
+        }
+        let file = match self.store.peek(&key) {
+            Lookup::Hit(entry) if !is_own(&entry) => {
+                self.report.skipped += 1;
+                return;
+            }
+            Lookup::Hit(entry) if entry.validation() > 0 => {
+                entry.to_builder().encode(&key).filter(|file| self.remote.takes(file.len()))
+            }
+            Lookup::Hit(_) | Lookup::Miss(opkeep_store::Miss::Absent) => None,
+            Lookup::Miss(_) => {
+                self.report.left += 1;
+                return;
+            }
+        };
+        let Some(file) = file else {
+            // The entry was evicted, or no host could use it.
+            self.store.mark_sent(&key, true);
+            self.report.skipped += 1;
+            return;
+        };
+        let bytes = file.len() as u64;
+        let batch = &self.batches[usize::from(replaces)];
+        if batch.files.len() >= MAX_BATCH.0 || batch.bytes + bytes > MAX_BATCH.1 {
+            self.send(replaces);
+        }
+        let batch = &mut self.batches[usize::from(replaces)];
+        batch.files.push((key, file));
+        batch.bytes += bytes;
+    }
+
+    /// Sends a batch in one call.
+    fn send(&mut self, replaces: bool) {
+        let Batch { files, .. } = mem::take(&mut self.batches[usize::from(replaces)]);
+        if files.is_empty() {
+            return;
+        }
+        let entries: Vec<_> = files.iter().map(|(key, file)| (key, &file[..])).collect();
+        match self.remote.put_many(&entries, replaces, self.limits) {
+            Ok(true) => {
+                self.report.sent += files.len();
+                for (key, _) in &files {
+                    self.store.mark_sent(key, replaces);
+                    self.store.count_remote_put();
+                }
+                // Hosts that wait for entries of the same plan look for them.
+                self.remote.advance(files.len() as u64);
+            }
+            Ok(false) => {
+                self.report.left += files.len();
+                self.has_ended = true;
+            }
+            Err(why) => {
+                self.report.left += files.len();
+                self.target.remote_failed(why);
+            }
+        }
+    }
+
+    fn end(mut self) -> PushReport {
+        [false, true].into_iter().for_each(|replaces| self.send(replaces));
+        self.target.warn_of_pause(self.remote);
+        self.report
+    }
+}
