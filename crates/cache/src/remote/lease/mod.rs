@@ -6,8 +6,10 @@
 mod held;
 mod observer;
 mod schedule;
+mod table;
 
 pub(crate) use held::HeldLease;
 pub(in crate::remote) use held::{HeldLeases, OnFailure};
 pub use observer::{LeaseObserver, LeaseReading, LeaseStep};
 pub use schedule::{BatchOutcome, Poll, PollSchedule};
+pub use table::{LeaseBatch, LeaseTable, Question};
