@@ -43,6 +43,8 @@ CASES = {
 
 #: Cases that wait for half a minute: the others run meanwhile.
 WAITING = {killed.stopped, crossing.crossed}
+#: Cases that only measure, which a part of the cases leaves out.
+MEASURING = {race.times}
 
 
 @dataclass
@@ -91,6 +93,7 @@ def main() -> None:
     framework = Framework(given.framework, given.version, given.packages)
     setting = Setting(framework, given.scratch, given.seed, given.quick)
     chosen = [cases for cases in CASES[given.framework] if not given.only or given.only in name(cases)]
+    chosen = [cases for cases in chosen if not given.quick or cases not in MEASURING]
     columns = given.columns.split(",")
     if given.framework == "jax" and importlib.util.find_spec("opkeep.jax") is None:
         columns.remove("opkeep")
