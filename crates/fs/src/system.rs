@@ -20,7 +20,7 @@ use crate::lock::{FileLock, LockFile, TryLock};
 use crate::state::{FileKind, FileStat};
 
 /// The prefix of the names of temporary files.
-const TEMP: &str = ".new-";
+pub(crate) const TEMP: &str = ".new-";
 
 // Without NONBLOCK, opening a pipe would block until a process writes to it.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);

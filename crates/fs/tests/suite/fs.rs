@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "these tests look at what the calls did")]
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use opkeep_fs::{FileKind, Fs, TryLock};
@@ -71,6 +71,37 @@ fn a_file_is_replaced_at_once() {
     assert!(!Fs::is_temporary("file"));
     fs.remove(&other).unwrap();
     fs.remove(&other).unwrap();
+}
+
+/// An output that ends before it is published leaves what was there, and nothing else.
+#[test]
+fn an_output_has_its_name_when_it_is_complete() {
+    let temp = tempfile::tempdir().unwrap();
+    let (fs, path, link) = (Fs::new(), temp.path().join("file"), temp.path().join("link"));
+    fs.write(&path, b"before").unwrap();
+    let mut output = fs.output_file(&path, 0o640).unwrap();
+    output.write_all(b"one ").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"before");
+    drop(output);
+    assert_eq!((fs::read(&path).unwrap(), fs.list(temp.path()).unwrap().len()), (b"before".to_vec(), 1));
+
+    let mut output = fs.output_file(&path, 0o640).unwrap();
+    output.write_all(b"one ").unwrap();
+    output.write_all(b"two").unwrap();
+    output.publish().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"one two");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(fs.list(temp.path()).unwrap().len(), 1, "nothing temporary is left");
+
+    // A link is replaced, not what it leads to. No directory is.
+    symlink("file", &link).unwrap();
+    fs.output_file(&link, 0o640).unwrap().publish().unwrap();
+    assert_eq!((fs::read(&path).unwrap(), fs::read(&link).unwrap()), (b"one two".to_vec(), Vec::new()));
+    assert!(fs.output_file(temp.path(), 0o640).is_err());
+    assert!(fs.output_file("/dev/null".as_ref(), 0o640).is_err());
+    assert!(fs.output_file(&temp.path().join("no/file"), 0o640).is_err());
+    fs.unnamed_file(temp.path()).unwrap().write_all(b"spool").unwrap();
+    assert_eq!(fs.list(temp.path()).unwrap().len(), 2);
 }
 
 #[test]
