@@ -291,6 +291,32 @@ class ToolchainTest(unittest.TestCase):
         self.assertEqual(settings(), [str(self.root / "own"), before[1]])
 
     @unittest.skipUnless(HAS_JAX, "JAX is not installed: `cargo xtask frameworks` installs it")
+    def test_the_directory_of_xla_lies_beside_the_store(self) -> None:
+        jax: Any = importlib.import_module("jax")
+        self.addCleanup(opkeep.jax.disable)
+        for root, directory in ((f"{self.root}/store/", self.root / "store-xla"), (".", f"{os.getcwd()}-xla")):
+            opkeep.jax.enable(root)
+            self.assertEqual(jax.config.jax_compilation_cache_dir, str(directory))
+
+    @unittest.skipUnless(HAS_JAX, "JAX is not installed: `cargo xtask frameworks` installs it")
+    def test_a_failure_while_it_is_enabled_leaves_jax_as_it_was(self) -> None:
+        jax: Any = importlib.import_module("jax")
+        modules = [importlib.import_module(f"jax._src.{name}") for name in ("compiler", "compilation_cache")]
+
+        def state() -> list[object]:
+            names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+            functions = [modules[0].compile_or_get_cached, modules[1].get_file_cache]
+            return [getattr(jax.config, name) for name in names] + functions
+
+        hooks, before = opkeep.jax._hooks, state()
+        for target, name in ((hooks, "_shared_compile"), (hooks, "_file_cache"), (modules[1], "reset_cache")):
+            with self.subTest(name):
+                failing = mock.patch.object(target, name, side_effect=[ZeroDivisionError, None])
+                with failing, self.assertRaises(ZeroDivisionError):
+                    opkeep.jax.enable(self.root / "store")
+                self.assertEqual(state(), before)
+
+    @unittest.skipUnless(HAS_JAX, "JAX is not installed: `cargo xtask frameworks` installs it")
     def test_the_packages_are_those_of_the_moment_when_it_was_enabled(self) -> None:
         packages.cache_clear()
         self.addCleanup(opkeep.jax.disable)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,6 @@ from ._cache import Compile, SharedCache
 from ._toolchain import packages
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable
 
 _TESTED = "0.10"
@@ -49,19 +49,24 @@ def enable(root: str | os.PathLike[str] | None, timeout: float | None) -> None:
     # Later, the files may be others than those that this process has loaded.
     packages()
     cache = _class(interface)(root, timeout, jax.__version__)
-    if getattr(jax.config, _CACHE_DIR) is None:
-        _set(jax.config, _CACHE_DIR, f"{root}-xla")
-    if getattr(jax.config, _MIN_COMPILE_TIME, None) == 1.0:
-        _set(jax.config, _MIN_COMPILE_TIME, 0.0)
-    _replace(compiler, _COMPILE, _shared_compile(compiler.compile_or_get_cached, compiler))
-    _replace(compilation_cache, _GET_CACHE, _file_cache(compilation_cache.get_file_cache, cache))
-    # JAX opens its cache once.
-    compilation_cache.reset_cache()
+    try:
+        if getattr(jax.config, _CACHE_DIR) is None:
+            # A path such as `store/` or `.` would lead into the store.
+            _set(jax.config, _CACHE_DIR, f"{os.path.abspath(root)}-xla")
+        if getattr(jax.config, _MIN_COMPILE_TIME, None) == 1.0:
+            _set(jax.config, _MIN_COMPILE_TIME, 0.0)
+        _replace(compiler, _COMPILE, _shared_compile(compiler.compile_or_get_cached, compiler))
+        _replace(compilation_cache, _GET_CACHE, _file_cache(compilation_cache.get_file_cache, cache))
+        # JAX opens its cache once.
+        compilation_cache.reset_cache()
+    except BaseException:
+        disable()
+        raise
 
 
 def disable() -> None:
     """Restore JAX's functions, and the settings that the program has not changed since."""
-    if not _originals:
+    if not _originals and not _settings:
         return
     for module, name, original in _originals:
         setattr(module, name, original)
