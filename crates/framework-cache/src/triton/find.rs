@@ -1,6 +1,7 @@
 //! The search for Triton's directories.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,8 @@ use crate::scan::{CacheDirs, OtherFiles};
 pub(super) const LIST: &str = "__grp__";
 /// What is between the key and the toolchain in the name of a directory.
 pub(super) const MARK: &str = ".opkeep-";
+/// What is between the key and a random number in the name of a directory of a compile that is not kept.
+const UNKEPT: &str = ".opkeep-unkept-";
 /// The number of digits of a toolchain's digest in the name of its directory.
 pub(super) const TOOLCHAIN_DIGITS: usize = 32;
 
@@ -146,8 +149,10 @@ fn add_toolchains(dirs: &mut [KeyDir]) {
     }
 }
 
-/// Takes Triton's directories out of what a search found beside the caches.
+/// Takes Triton's directories out of what a search found beside the caches. Those of compiles that are not kept belong to a process,
+/// or to one that was killed, and are taken out only.
 pub fn take(found: &mut CacheDirs) -> Vec<TritonDir> {
+    found.others.retain(|files| !is_unkept_dir(&files.path));
     let is_known = |files: &OtherFiles| {
         let has_list = files.names.iter().any(|name| name.to_str().and_then(listed_name).is_some());
         has_list || is_toolchain_dir(&files.path)
@@ -172,6 +177,11 @@ pub fn take(found: &mut CacheDirs) -> Vec<TritonDir> {
         TritonDir { path, keys }
     };
     dirs.into_iter().map(sorted).collect()
+}
+
+fn is_unkept_dir(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str);
+    name.and_then(|name| name.split_once(UNKEPT)).is_some_and(|(key, _)| is_key(key))
 }
 
 fn is_toolchain_dir(path: &Path) -> bool {

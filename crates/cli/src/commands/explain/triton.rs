@@ -140,9 +140,11 @@ fn explained(
                      written them",
                 ),
                 (_, true, Some(_)) => {
-                    text.line("  Triton's next hit or `opkeep repair` writes the files again that are not as stored:");
+                    text.line("  Triton's next hit writes the files again that are not as stored:");
                 }
-                (_, true, None) => text.line("  `opkeep repair` writes the files again that are not as stored:"),
+                (_, true, None) => text.line(
+                    "  these files are not as stored; delete the directory when no program uses it, and it is made again:",
+                ),
             }
             if best.differing() > 0 {
                 let more = |more| format!("    and {}", counted(more, "other file"));
