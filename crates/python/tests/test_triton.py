@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -273,14 +274,65 @@ class StockTest(TritonTest):
         subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parent, capture_output=True, check=True)
         self.assertEqual([directory.exists() for directory in left.values()], [True, False, True])
 
+    def test_a_forked_child_has_files_of_its_own(self) -> None:
+        program = (
+            "import os, sys, pathlib, triton; import opkeep.triton._compile as c; c._current_target = lambda: None;"
+            "from opkeep.triton import CacheManager; m = CacheManager('KEY'); path = m.put(b'one', 'a.ttir');\n"
+            "if os.fork() == 0: m.put(b'two', 'a.ttir'); sys.exit()\n"
+            "assert os.wait()[1] == 0; print(pathlib.Path(path).read_text())"
+        )
+        found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        self.assertEqual(found.stdout.strip(), "one", found.stderr)
+        self.assertEqual(list(self.kernels_dir.glob("*unkept*")), [])
+
     def test_files_that_are_not_kept_are_where_inductor_reads_its_own(self) -> None:
-        from opkeep.triton import CacheManager, _compile
+        """Whatever the reason is: Inductor would take the files of another compile, which lie there."""
+        from opkeep.triton import CacheManager, _compile, _manager
+        from opkeep.triton._loaded import ReplacedError
 
         self.load_inductor()
-        with mock.patch.object(_compile, "_current_target", return_value=None):
-            path = CacheManager("KEY").put(b"one", "a.ttir")
-        self.assertEqual(path, str(self.kernels_dir / "KEY" / "a.ttir"))
-        self.assertEqual(Path(path).read_bytes(), b"one")
+        reasons = {
+            "no target": mock.patch.object(_manager.CacheManager, "_place_of", side_effect=LookupError),
+            "an override": mock.patch.object(_compile.Compile, "is_overridden", True),
+            "another compiler": mock.patch.object(_manager.CacheManager, "_is_same", return_value=False),
+            "replaced code": mock.patch.object(_manager, "toolchain_after", side_effect=ReplacedError("triton.py")),
+            "a full store": mock.patch.object(_manager.CacheManager, "_publish", return_value=False),
+            "a file of another compile": contextlib.nullcontext(),
+        }
+        for number, (reason, patch) in enumerate(reasons.items()):
+            with self.subTest(reason):
+                manager = CacheManager(f"KEY{number}")
+                shared = Path(manager.cache_dir)
+                shared.mkdir(parents=True)
+                (shared / "a.ttir").write_bytes(b"of another compile")
+                with mock.patch.object(_compile, "_current_target", return_value=None), patch:
+                    self.assertIsNone(manager.get_group("a.json"))
+                    group = {name: manager.put(text, name) for name, text in {"a.json": "{}", "a.ttir": "one"}.items()}
+                    if reason == "a file of another compile":
+                        group["a.ptx"] = str(shared / "a.ptx")
+                    manager.put_group("a.json", group)
+                self.assertEqual((shared / "a.ttir").read_text(), "one")
+                # What Triton opens lies where no other process writes.
+                for path in group.values():
+                    self.assertEqual(Path(path).parent == shared, path.endswith(".ptx"))
+                paths = {name: str(shared / name) for name in group}
+                self.assertEqual(json.loads((shared / "__grp__a.json").read_text()), {"child_paths": paths})
+                self.assertIsNone(CacheManager(manager.key).get_group("a.json"))
+
+    def test_a_directory_of_inductor_that_cannot_be_written_fails_as_without_this_manager(self) -> None:
+        from opkeep.triton import CacheManager, _manager
+
+        self.load_inductor()
+        manager = CacheManager("KEY")
+        with (
+            mock.patch.object(_manager.CacheManager, "_place_of", side_effect=LookupError),
+            self.assertLogs("opkeep", "WARNING"),
+            self.assertRaises(OSError),
+        ):
+            group = {"a.json": manager.put("{}", "a.json")}
+            with mock.patch.object(_manager._native, "Directory", side_effect=PermissionError):
+                self.kernels_dir.joinpath("KEY").write_text("in the way")
+                manager.put_group("a.json", group)
 
     def test_further_attributes_are_those_of_the_stock_manager(self) -> None:
         from opkeep.triton import CacheManager

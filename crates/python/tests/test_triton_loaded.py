@@ -82,14 +82,19 @@ class LoadedTest(KeyTest):
         self.addCleanup(mapped.close)
         return package
 
-    def check_after(self, package: Path, change: Callable[[], object]) -> None:
-        """Check a package that was changed after it was loaded."""
+    def begin(self) -> int:
+        """Return the time of the last change, after which a new one has a later time."""
         begin = max(path.lstat().st_ctime_ns for path in [self.root, *self.root.rglob("*")])
         probe = self.root / "probe"
         probe.touch()
         while probe.stat().st_ctime_ns <= begin:
             probe.unlink()
             probe.touch()
+        return begin
+
+    def check_after(self, package: Path, change: Callable[[], object]) -> None:
+        """Check a package that was changed after it was loaded."""
+        begin = self.begin()
         change()
         self.forget()
         with mock.patch.object(self.loaded, "_load_time", return_value=begin):
@@ -153,11 +158,15 @@ class LoadedTest(KeyTest):
             link.symlink_to(two)
             link.rename(self.root / "link")
 
+        def switch_link_of_link(one: Path, two: Path) -> None:
+            (self.root / "live").unlink()
+            (self.root / "live").symlink_to(two)
+
         def switch_inner_link(one: Path, two: Path) -> None:
             (one / "inner").unlink()
             (one / "inner").symlink_to(self.root / "inner two")
 
-        for switch in (switch_link, switch_inner_link):
+        for switch in (switch_link, switch_link_of_link, switch_inner_link):
             with self.subTest(switch.__name__):
                 shutil.rmtree(self.root)
                 self.root.mkdir()
@@ -166,8 +175,9 @@ class LoadedTest(KeyTest):
                     (self.root / name).mkdir()
                     (self.root / name / "more.py").touch()
                 (one / "inner").symlink_to(self.root / "inner one")
-                (self.root / "link").symlink_to(one)
-                package = self.root / "link" if switch is switch_link else one
+                (self.root / "live").symlink_to(one)
+                (self.root / "link").symlink_to(one if switch is switch_link else "live")
+                package = one if switch is switch_inner_link else self.root / "link"
                 self.check_after(package, lambda: None)
                 with self.assertRaises(self.loaded.ReplacedError):
                     self.check_after(package, lambda: switch(one, two))
@@ -197,11 +207,16 @@ class LoadedTest(KeyTest):
         def write(package: Path) -> None:
             (package / "other.py").write_text("def add(): return 'two'\n")
 
-        for change in (add, rename, write):
+        def rename_another(package: Path) -> None:
+            # No file of either changes.
+            package.rename(self.root / "old")
+            (self.root / "another").rename(package)
+
+        for change in (add, rename, write, rename_another):
             with self.subTest(change.__name__):
                 package = self.loaded_package()
-                begin = max(path.stat().st_ctime_ns for path in [package, *package.rglob("*")])
-                with mock.patch.object(self.loaded, "_load_time", return_value=begin):
+                shutil.copytree(package, self.root / "another", dirs_exist_ok=True)
+                with mock.patch.object(self.loaded, "_load_time", return_value=self.begin()):
                     self.loaded.check_package_again(str(package))
                 os.link(package / "loaded.so", package / "link")
                 os.link(package / "loaded.py", package / "link to a module")
@@ -265,6 +280,44 @@ class LoadedTest(KeyTest):
         # A process's start has a second of tolerance.
         self.assertLessEqual(found, begin)
         self.assertGreater(found, begin - 3600 * 10**9)
+
+    def test_the_time_of_a_child_whose_parent_has_ended(self) -> None:
+        """As of a daemon: it is known by `logging`, whichever process loaded that, unless Triton was loaded before."""
+        check = (
+            "import triton; from opkeep.triton import _loaded;"
+            "found = next(iter([_loaded._load_time()]), None); print(0 <= time.time_ns() - found < 60 * 10**9)"
+        )
+        programs = {
+            "import logging, os, time": check,
+            "import os, time": check,
+            "import triton, os, time": "import importlib, logging; importlib.reload(logging)\n"
+            f"try: {check}\nexcept _loaded.UnknownStartError as error: print('parent process that has ended' in str(error))",
+        }
+        for before, after in programs.items():
+            with self.subTest(before):
+                fork = "reader, writer = os.pipe()\nif os.fork(): os._exit(0)\nwhile os.getppid() == parent: time.sleep(0.01)"
+                program = f"{before}\nparent = os.getpid()\n{fork}\n{after}"
+                found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+                self.assertEqual(found.stdout.strip(), "True", found.stderr)
+
+    def test_the_start_of_a_process(self) -> None:
+        before = time.time_ns()
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+            after = time.time_ns()
+            start = self.loaded._process_start(process.pid)
+            process.communicate(b"\n")
+        # The kernel counts in hundredths of a second. The start is never too late.
+        self.assertLess(before - 100_000_000, start)
+        self.assertLess(start, after)
+
+    def test_a_module_whose_attributes_cannot_be_loaded(self) -> None:
+        class Lazy(types.ModuleType):
+            def __getattr__(self, name: str) -> object:
+                raise ImportError("a library is missing")
+
+        package = self.loaded_package()
+        with mock.patch.dict(sys.modules, {"lazy": Lazy("lazy"), "no_module": object(), "none": None}):  # type: ignore[dict-item]
+            self.check_after(package, lambda: os.link(package / "other.py", package / "link"))
 
     def test_the_time_after_logging_was_loaded_again(self) -> None:
         program = (

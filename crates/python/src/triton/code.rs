@@ -43,7 +43,7 @@ impl PackageCode {
     }
 
     /// Returns a link that was made after a time, in nanoseconds since 1970.
-    fn named_after(&self, time: i64) -> Option<&OsStr> {
+    fn link_made_after(&self, time: i64) -> Option<&OsStr> {
         let is_later = |state: &State| match state {
             State::File(_, link) => link.is_some_and(|link| link.ctime > time),
             State::Link(link) => link.ctime > time,
@@ -58,14 +58,18 @@ impl PackageCode {
         later.map(|(path, _)| path.as_os_str()).collect()
     }
 
-    /// Returns the files with other states later, and a path that leads elsewhere then or exists only once.
-    fn compared_with(&self, later: &Self) -> (Vec<&OsStr>, Option<OsString>) {
+    /// Returns the files with other states later, and a path that leads elsewhere then or exists only once. So does one at which
+    /// another file is that has not changed after `time`, in nanoseconds since 1970: a directory above got the name of another.
+    /// The number of a file does not count, which some file systems change.
+    fn compared_with(&self, later: &Self, time: i64) -> (Vec<&OsStr>, Option<OsString>) {
         let (mut changed, mut other) = (Vec::new(), None);
         let added = later.0.keys().find(|path| !self.0.contains_key(*path));
         for (path, state) in &self.0 {
             match (state, later.0.get(path)) {
                 (state, Some(new)) if state == new => {}
-                (State::File(_, link), Some(State::File(_, new))) if link == new => {
+                (State::File(file, link), Some(State::File(new_file, new_link)))
+                    if link == new_link && (file.ctime == new_file.ctime || new_file.ctime > time) =>
+                {
                     changed.push(path.as_os_str());
                 }
                 _ => other = Some(path.clone().into_os_string()),
@@ -90,19 +94,22 @@ impl Look {
         let mut look = Self::default();
         let real = look.fs.real_path(package).map_err(|error| (package.to_owned(), error))?;
         for path in package.ancestors().chain(real.ancestors()) {
-            look.add_link(path);
+            look.add_links(path);
         }
         look.add_below(package)?;
         Ok(look.found)
     }
 
-    /// Adds a path that leads to the package, if it is a link.
-    fn add_link(&mut self, path: &Path) {
+    /// Adds a path that leads to the package, if it is a link, and the links on the way from there.
+    fn add_links(&mut self, path: &Path) {
         // One that cannot be looked at is none that this user's processes replace.
-        if let Ok(stat) = self.fs.look(path)
-            && stat.kind == FileKind::Link
+        let Ok(stat) = self.fs.look(path) else { return };
+        if stat.kind == FileKind::Link
+            && self.found.insert(path.to_owned(), State::Link(stat.state)).is_none()
+            && let Ok(target) = self.fs.read_link(path)
         {
-            self.found.insert(path.to_owned(), State::Link(stat.state));
+            let target = path.parent().unwrap_or(path).join(target);
+            target.ancestors().for_each(|path| self.add_links(path));
         }
     }
 

@@ -10,6 +10,7 @@ import marshal
 import mmap
 import os
 import sys
+import time
 from collections.abc import Iterator
 from importlib.util import cache_from_source
 from typing import NamedTuple
@@ -36,6 +37,16 @@ class ReplacedError(Exception):
         super().__init__(f"{path} has changed since this process began, which may have loaded another one; begin a new process")
 
 
+class UnknownStartError(Exception):
+    """Nothing says when this process loaded its code."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Triton may have been loaded by a parent process that has ended, and its files may have changed since; "
+            "load Triton, or `logging` before it, in a process whose parent goes on"
+        )
+
+
 def check_library(path: str, content: object) -> None:
     """Fail if the content of a library, or its digest, differs from that at the first call."""
     if _contents.setdefault(path, content) != content:
@@ -55,7 +66,7 @@ def check_package(directory: str) -> None:
     if directory in _packages:
         return
     package = _Package(_native.PackageCode(directory), _load_time())
-    path = package.code.named_after(package.begin)
+    path = package.code.link_made_after(package.begin)
     changed = package.code.changed_after(package.begin)
     path = path or next((path for path in changed if _is_replaced(path, package.begin)), None)
     _fail_if_replaced(directory, path or _another_library(directory))
@@ -66,7 +77,7 @@ def check_package_again(directory: str) -> None:
     """Fail if it has changed since the first look: what was loaded meanwhile may be of another release."""
     check_package(directory)
     package, code = _packages[directory], _native.PackageCode(directory)
-    changed, path = package.code.compared_with(code)
+    changed, path = package.code.compared_with(code, package.begin)
     path = path or next((path for path in changed if _is_replaced(path, package.begin)), None)
     _fail_if_replaced(directory, path)
     _packages[directory] = _Package(code, package.begin)
@@ -91,8 +102,7 @@ def _another_library(directory: str) -> str | None:
     here for a moment, since some file systems state other numbers for what is mapped than for what is open. Libraries of other
     packages may have the same names.
     """
-    loaded = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    inside = (path for path in loaded if isinstance(path, str) and path.startswith(directory + os.sep))
+    inside = (path for path in _files_of_modules() if path.startswith(directory + os.sep))
     libraries = {os.path.basename(os.path.realpath(path)): path for path in inside if not path.endswith(".py")}
     before = {(name, *numbers) for name, numbers in _mapped_files() if name in libraries}
     for name, path in libraries.items():
@@ -155,8 +165,18 @@ def _is_loaded_module(path: str, begin: int) -> bool:
     # Before Triton 3.3, the modules of backends are loaded, but not among those of Python.
     if os.path.basename(path) in ("compiler.py", "driver.py"):
         return False
-    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    return os.path.realpath(path) not in {os.path.realpath(file) for file in files if isinstance(file, str)}
+    return os.path.realpath(path) not in {os.path.realpath(file) for file in _files_of_modules()}
+
+
+def _files_of_modules() -> Iterator[str]:
+    """Yield the files of Python's modules. An attribute of a module may load another one, and fail: so none is asked for."""
+    for module in list(sys.modules.values()):
+        try:
+            file = object.__getattribute__(module, "__dict__").get("__file__")
+        except AttributeError:  # It is no module.
+            continue
+        if isinstance(file, str):
+            yield file
 
 
 def _load_time() -> int:
@@ -166,10 +186,16 @@ def _load_time() -> int:
     by a forked child, and later than an installation by a script that becomes the interpreter.
     """
     begin = _logging_time()
-    if begin is None or begin > _process_start(os.getpid()) and _is_forked(os.getpid()):
-        # A child that loads `logging` anew may have Triton from its parent.
-        return _program_start()
-    return begin
+    if begin is not None and (begin <= _process_start(os.getpid()) or not _is_forked(os.getpid())):
+        return begin
+    # A child that loads `logging` anew may have Triton from its parent.
+    start = _program_start()
+    if start is None:
+        # The order of the modules says that it has not.
+        start = begin
+    if start is None:
+        raise UnknownStartError
+    return start
 
 
 def _logging_time() -> int | None:
@@ -182,16 +208,16 @@ def _logging_time() -> int | None:
     return begin if isinstance(begin, int) else int(begin * 1_000_000_000)
 
 
-def _program_start() -> int:
-    """Return when this process began, or the parent that it was forked from, and so on. 0: the parent has ended."""
+def _program_start() -> int | None:
+    """Return when this process began, or the parent that it was forked from, and so on. None: the parent has ended."""
     process = os.getpid()
     while _is_forked(process):
         try:
             parent = int(_fields_of(process)[1])
             if os.readlink(f"/proc/{parent}/exe") != os.readlink("/proc/self/exe"):
-                return 0
+                return None
         except OSError:
-            return 0
+            return None
         process = parent
     return _process_start(process)
 
@@ -202,11 +228,10 @@ def _is_forked(process: int) -> bool:
 
 
 def _process_start(process: int) -> int:
-    """Return when a process began, in nanoseconds since 1970, less a second: the kernel counts in hundredths."""
-    ticks = int(_fields_of(process)[19])
-    with open("/proc/stat", encoding="ascii") as file:
-        boot = next(int(line.split()[1]) for line in file if line.startswith("btime"))
-    return (boot - 1) * 1_000_000_000 + ticks * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+    """Return when a process began, in nanoseconds since 1970, and up to two ticks of the kernel earlier."""
+    ticks = int(_fields_of(process)[19]) - 1
+    since_boot = ticks * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME) + since_boot
 
 
 def _fields_of(process: int) -> list[str]:

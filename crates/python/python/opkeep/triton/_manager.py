@@ -145,7 +145,7 @@ class CacheManager:
         place = single or self._place
         try:
             if place is None:
-                path = self._write_unkept(filename, content)
+                path = self._unkept().write(filename, content)
             else:
                 (place.directory.write if single is None else place.directory.place)(filename, content)
                 path = place.prefix + filename
@@ -176,7 +176,26 @@ class CacheManager:
                 return os.path.join(self.cache_dir, list_name)
         except Exception as error:
             self._failed(error)
+        if _INDUCTOR in sys.modules:
+            self._place_for_inductor(list_name, group)
         return self.put(json.dumps({"child_paths": group}), list_name, binary=False)
+
+    def _place_for_inductor(self, list_name: str, group: dict[str, str]) -> None:
+        """Make the files of a group that is not kept lie in the directory of Triton's own key. Inductor reads the files of its own
+        compiles there, and would find those of another one."""
+        files = {name: self._files[name] for name in group if name in self._files}
+        paths = {name: os.path.join(self.cache_dir, name) for name in group}
+        # The list comes last: it is what Triton looks for.
+        files[list_name] = json.dumps({"child_paths": paths}).encode()
+        try:
+            directory = _native.Directory(self._base, self.key)
+            for name, content in files.items():
+                directory.write(name, content)
+        except (Error, OSError) as error:
+            warn_once("directory", error, error)
+            # It fails as it does without this manager, or not at all.
+            for name, content in files.items():
+                self._own_manager().put(content, name)
 
     def _keep(self, filename: str, group: dict[str, str], place: _Place) -> bool:
         """Publish the files of a group, and make them lie where bundlers look. Return whether that was done."""
@@ -301,18 +320,13 @@ class CacheManager:
             raise error
         warn_once(type(error).__name__, f"Triton goes on without the cache: {type(error).__name__}: {error}", error)
 
-    def _write_unkept(self, filename: str, content: bytes) -> str:
-        """Write a file of a compile that is not kept, and return its path."""
-        if _INDUCTOR in sys.modules:
-            # It reads the files of its own compiles there, and would find those of another one.
-            _native.Directory(self._base, self.key).write(filename, content)
-            return os.path.join(self.cache_dir, filename)
-        # No other process writes where Triton reads these.
+    def _unkept(self) -> UnkeptFiles:
+        """Return the files of a compile that is not kept."""
         if self._unkept_files is None:
             from ._unkept import UnkeptFiles
 
             self._unkept_files = UnkeptFiles(self._base, self.key)
-        return self._unkept_files.write(filename, content)
+        return self._unkept_files
 
     def _own_manager(self) -> Any:
         if self._own is None:

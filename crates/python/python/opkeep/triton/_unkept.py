@@ -1,8 +1,8 @@
 """Files of compiles that are not kept.
 
 They lie in a directory of their own, since other processes write the files of the same key in `<key>/`, and Triton reads what it
-was given a moment later. The directory is removed when the interpreter ends, and what a process without such an end leaves is
-removed a day later.
+was given a moment later. A manager has one in each process: a forked child has the managers of its parent. The directory is
+removed when the interpreter ends, and what a process without such an end leaves is removed a day later.
 """
 
 from __future__ import annotations
@@ -26,19 +26,27 @@ class UnkeptFiles:
     """The files of one manager."""
 
     def __init__(self, base: str, key: str) -> None:
-        name = f"{key}{_MARK}{os.urandom(_DIGITS // 2).hex()}"
-        self._path = os.path.join(base, name)
-        self._directory = _native.Directory(base, name)
+        self._base = base
+        self._key = key
+        self._path = ""
+        self._directory: _native.Directory | None = None
 
     def write(self, name: str, content: bytes) -> str:
         """Write a file, and return its path."""
-        is_new = self._path not in _directories
-        if is_new:
-            _directories.append(self._path)
-        self._directory.write(name, content)
-        if is_new:
-            _prune(os.path.dirname(self._path), os.stat(self._path).st_mtime)
+        directory = self._directory
+        if directory is not None and self._path in _directories:
+            directory.write(name, content)
+        else:
+            self._begin().write(name, content)
+            _prune(self._base, os.stat(self._path).st_mtime)
         return os.path.join(self._path, name)
+
+    def _begin(self) -> _native.Directory:
+        name = f"{self._key}{_MARK}{os.urandom(_DIGITS // 2).hex()}"
+        self._path = os.path.join(self._base, name)
+        self._directory = _native.Directory(self._base, name)
+        _directories.append(self._path)
+        return self._directory
 
 
 def _prune(base: str, now: float) -> None:
