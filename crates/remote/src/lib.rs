@@ -19,6 +19,8 @@ mod http;
 mod net;
 mod open;
 mod options;
+#[cfg(feature = "grpc")]
+mod reapi;
 mod redis;
 mod s3;
 mod url;

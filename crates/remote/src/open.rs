@@ -10,6 +10,8 @@ use crate::net::Connector;
 #[cfg(feature = "tls")]
 use crate::net::Tls;
 use crate::options::OpenOptions;
+#[cfg(feature = "grpc")]
+use crate::reapi::ReapiEngine;
 use crate::redis::RedisEngine;
 use crate::s3::{Place, S3Engine};
 use crate::url::{Host, RemoteUrl};
@@ -30,6 +32,12 @@ pub fn open(url: &str, options: &OpenOptions) -> Result<Arc<dyn RemoteEngine>, O
             Ok(Arc::new(S3Engine::new(url, options, connect)?))
         }
         RemoteUrl::File(url) => Ok(Arc::new(FileEngine::new(&url))),
+        #[cfg(feature = "grpc")]
+        RemoteUrl::Reapi(url) => {
+            let connector = connector(&url.host, url.tls, "grpcs", options)?;
+            Ok(Arc::new(ReapiEngine::new(url, connector)))
+        }
+        #[cfg(not(feature = "grpc"))]
         other @ RemoteUrl::Reapi(_) => Err(OpenError::NoClient { scheme: other.scheme() }),
     }
 }

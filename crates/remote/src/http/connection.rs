@@ -30,7 +30,7 @@ pub(super) struct Exchanged {
 }
 
 impl Idle for Connection {
-    fn is_idle(&self) -> bool {
+    fn is_idle(&mut self) -> bool {
         self.buffer.is_empty() && !self.stream.has_input()
     }
 }

@@ -13,7 +13,7 @@ pub(crate) fn check(context: &RemoteContext<'_>) -> Result<(), RemoteError> {
 }
 
 /// Returns how long to wait before this is called again. Fails if the call is over.
-pub(super) fn next_wait(context: &RemoteContext<'_>) -> Result<Duration, RemoteError> {
+pub(crate) fn next_wait(context: &RemoteContext<'_>) -> Result<Duration, RemoteError> {
     if context.cancel.is_some_and(CancelToken::is_cancelled) {
         return Err(RemoteError::Cancelled);
     }

@@ -2,6 +2,8 @@
 
 mod connect;
 mod limits;
+#[cfg(feature = "grpc")]
+mod nonblocking;
 mod pool;
 mod resolve;
 mod stream;
@@ -9,6 +11,8 @@ mod stream;
 mod tls;
 
 pub(crate) use limits::check;
+#[cfg(feature = "grpc")]
+pub(crate) use limits::next_wait;
 pub(crate) use pool::{Idle, Pool};
 pub(crate) use stream::{Limited, Stream, remote_error};
 #[cfg(feature = "tls")]
@@ -42,6 +46,23 @@ impl Connector {
     #[cfg(feature = "tls")]
     pub(crate) fn encrypted(host: Host, tls: Tls) -> Self {
         Self { host, resolver: Resolver::system(), tls: Some(tls) }
+    }
+
+    /// Tells the server of each encrypted connection to speak a protocol, by the name that ALPN has for it.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn with_protocol(self, name: &'static [u8]) -> Self {
+        #[cfg(feature = "tls")]
+        let connector = {
+            let mut connector = self;
+            connector.tls.iter_mut().for_each(|tls| tls.set_protocol(name));
+            connector
+        };
+        #[cfg(not(feature = "tls"))]
+        let connector = {
+            let _ = name;
+            self
+        };
+        connector
     }
 
     /// Makes a connection. The first bytes that are read or written over it perform TLS's handshake.

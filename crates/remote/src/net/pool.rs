@@ -11,7 +11,7 @@ const MOST_IDLE: usize = 8;
 /// A connection that may wait.
 pub(crate) trait Idle {
     /// Whether nothing has arrived that no call waits for, not even the end of the connection.
-    fn is_idle(&self) -> bool;
+    fn is_idle(&mut self) -> bool;
 }
 
 /// The idle connections of a process.
@@ -30,7 +30,7 @@ impl<C: Idle> Pool<C> {
     /// Takes a connection that the server has not closed. The one that was used last is first.
     pub(crate) fn take(&self) -> Option<C> {
         loop {
-            let connection = self.change(|connections| connections.pop())?;
+            let mut connection = self.change(|connections| connections.pop())?;
             if connection.is_idle() {
                 return Some(connection);
             }

@@ -12,9 +12,9 @@ use super::limits::next_wait;
 /// A connection, encrypted or not.
 pub(crate) struct Stream {
     /// A socket that does not block.
-    socket: TcpStream,
+    pub(super) socket: TcpStream,
     #[cfg(feature = "tls")]
-    session: Option<Box<rustls::ClientConnection>>,
+    pub(super) session: Option<Box<rustls::ClientConnection>>,
 }
 
 impl Stream {

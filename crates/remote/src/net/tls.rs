@@ -18,13 +18,21 @@ const LARGEST_FILE: u64 = 16 << 20;
 pub(crate) struct Tls {
     /// A file of PEM certificates. `None`: the system's.
     authorities: Option<PathBuf>,
+    /// The protocol that the server is told to speak, as ALPN names it.
+    protocol: Option<&'static [u8]>,
     /// The settings, once a connection needed them: the system's certificates take milliseconds to read.
     config: OnceLock<Arc<ClientConfig>>,
 }
 
 impl Tls {
     pub(crate) fn new(authorities: Option<PathBuf>) -> Self {
-        Self { authorities, config: OnceLock::new() }
+        Self { authorities, protocol: None, config: OnceLock::new() }
+    }
+
+    /// Tells the server to speak a protocol.
+    #[cfg(feature = "grpc")]
+    pub(super) fn set_protocol(&mut self, name: &'static [u8]) {
+        self.protocol = Some(name);
     }
 
     /// Begins the session of one connection.
@@ -40,14 +48,14 @@ impl Tls {
         if let Some(config) = self.config.get() {
             return Ok(Arc::clone(config));
         }
-        let config = config(self.authorities.as_deref())?;
+        let config = config(self.authorities.as_deref(), self.protocol)?;
         // A forked child must not find the cell while another thread fills it.
         without_fork(|| self.config.set(Arc::clone(&config)).ok());
         Ok(config)
     }
 }
 
-fn config(authorities: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
+fn config(authorities: Option<&Path>, protocol: Option<&[u8]>) -> Result<Arc<ClientConfig>, String> {
     let mut roots = RootCertStore::empty();
     let certificates = match authorities {
         Some(file) => certificates(file)?,
@@ -61,7 +69,9 @@ fn config(authorities: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|error| format!("TLS: {error}"))?;
-    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+    let mut config = config.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols.extend(protocol.map(<[u8]>::to_vec));
+    Ok(Arc::new(config))
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {

@@ -264,6 +264,10 @@ fn endpoint(text: &str) -> Result<Endpoint, &'static str> {
     Ok(Endpoint { tls, host: host(rest, Some(port)).map_err(|_| expected)? })
 }
 
+/// What a segment of an instance cannot be: the API parses the names of blobs by these.
+const RESERVED: [&str; 7] =
+    ["blobs", "uploads", "actions", "actionResults", "operations", "capabilities", "compressed-blobs"];
+
 fn reapi(parts: Parts, tls: bool) -> Result<RemoteUrl, UrlError> {
     parts.no_credentials("no user and no password")?;
     let is_char = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
@@ -271,6 +275,11 @@ fn reapi(parts: Parts, tls: bool) -> Result<RemoteUrl, UrlError> {
     if instance.len() > 200 || !instance.bytes().all(is_char) {
         return Err(
             parts.invalid("instance", "at most 200 bytes, segments of `[A-Za-z0-9._-]` separated by `/`")
+        );
+    }
+    if parts.path.iter().any(|segment| RESERVED.contains(&segment.as_str())) {
+        return Err(
+            parts.invalid("instance", "no segment that the API uses itself, such as `blobs` or `uploads`")
         );
     }
     let url = ReapiUrl { tls, host: parts.host(None)?, instance };

@@ -110,6 +110,7 @@ fn a_wrong_part_is_named() {
         ("s3://bucket?style=dns", "style"),
         ("grpc://h", "port"),
         ("grpc://h:1/a b", "instance"),
+        ("grpc://h:1/a/blobs/b", "instance"),
         ("file://h/a", "host"),
         ("file:///", "path"),
         ("file:///a/../b", "path"),

@@ -4,6 +4,7 @@
 
 mod contract;
 mod file;
+mod reapi;
 mod redis;
 mod s3;
 
@@ -17,8 +18,10 @@ fn main() {
     trials.extend(of_s3);
     let (of_file, directory) = file::trials();
     trials.extend(of_file);
+    let (of_grpc, grpc) = reapi::trials();
+    trials.extend(of_grpc);
     let conclusion = libtest_mimic::run(&arguments, trials);
     // `exit` would leave the servers running.
-    drop((redis, s3, directory));
+    drop((redis, s3, directory, grpc));
     conclusion.exit();
 }

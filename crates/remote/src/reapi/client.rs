@@ -1,0 +1,115 @@
+//! Calls to one server, several at the same time over one connection.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use opkeep_cache::RemoteContext;
+
+use super::connection::Connection;
+use super::failure::Failure;
+use super::queue::{Queue, Window};
+use super::rpc::{Rpc, ServerName};
+use crate::net::{Connector, Pool, check};
+
+/// A server, and the connections to it.
+pub(super) struct Client {
+    connector: Connector,
+    pool: Pool<Connection>,
+    name: ServerName,
+    window: Window,
+}
+
+/// Calls of which several are in progress at the same time.
+#[derive(Clone, Copy)]
+pub(super) struct Calls<'a> {
+    /// The number of calls.
+    pub(super) count: usize,
+    /// The maximum number in progress.
+    pub(super) most: usize,
+    /// Whether `RESOURCE_EXHAUSTED` may say that the server has no space. If not, it has too many calls.
+    pub(super) stores: bool,
+    pub(super) context: &'a RemoteContext<'a>,
+}
+
+impl Client {
+    pub(super) fn new(connector: Connector, name: ServerName) -> Self {
+        Self { connector, pool: Pool::new(), name, window: Window::default() }
+    }
+
+    /// Makes one call.
+    pub(super) fn one<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        context: &RemoteContext<'_>,
+        call: impl Fn(Rpc) -> F,
+    ) -> Result<T, Failure> {
+        let mut answer = None;
+        let calls = Calls { count: 1, most: 1, stores: false, context };
+        self.each(&calls, |rpc, _| call(rpc), |_, value| answer = Some(value))?;
+        answer.ok_or_else(|| Failure::invalid("a call has no answer"))
+    }
+
+    /// Makes calls, and passes the answer to each to `done`. After an error nothing more is begun, and what is in progress is
+    /// cancelled. A call that the server refuses because it has too many is made again after a while.
+    ///
+    /// If the server had closed an idle connection, or ends a connection without having processed all calls, the others are made
+    /// over a new one: every call of this client may be made twice.
+    pub(super) fn each<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        calls: &Calls<'_>,
+        call: impl Fn(Rpc, usize) -> F,
+        mut done: impl FnMut(usize, T),
+    ) -> Result<(), Failure> {
+        check(calls.context).map_err(Failure::Other)?;
+        let mut rest: BTreeSet<usize> = (0..calls.count).collect();
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let name = Rc::new(self.name.clone());
+        let mut idle = self.pool.take();
+        for is_last in [false, true] {
+            let is_reused = idle.is_some();
+            let mut connection = match idle.take() {
+                Some(connection) => connection,
+                None => self.connect(calls.context)?,
+            };
+            let has_answer = Rc::new(Cell::new(false));
+            let rpc = Rpc {
+                requests: connection.requests(),
+                server: Rc::clone(&name),
+                deadline: calls.context.deadline,
+                has_answer: Rc::clone(&has_answer),
+            };
+            let begun: Vec<_> = rest.iter().copied().collect();
+            let done = |index: usize, value: T| {
+                rest.remove(&index);
+                done(index, value);
+            };
+            let queue = Queue::new(begun, calls.most, &self.window);
+            let work = queue.run(|index| call(rpc.clone(), index), done);
+            let answer = connection.run(work, calls.context).flatten();
+            let is_not_processed = match &answer {
+                Ok(()) => false,
+                Err(Failure::Unprocessed(_)) => true,
+                Err(Failure::Closed(_)) => is_reused && !has_answer.get(),
+                Err(_) => false,
+            };
+            if !is_not_processed || is_last {
+                drop(rpc);
+                if answer.as_ref().err().is_none_or(Failure::leaves_connection) {
+                    self.pool.keep(connection);
+                }
+                return answer.map_err(|failure| match failure {
+                    Failure::Status(status) if !calls.stores => status.of_reading(),
+                    failure => failure,
+                });
+            }
+            self.pool.clear();
+        }
+        Ok(())
+    }
+
+    fn connect(&self, context: &RemoteContext<'_>) -> Result<Connection, Failure> {
+        Connection::open(self.connector.connect(context).map_err(Failure::Other)?, context)
+    }
+}

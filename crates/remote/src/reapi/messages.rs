@@ -1,0 +1,207 @@
+//! The messages of the Remote Execution API that this client uses, each with the fields that it reads or writes. The numbers are
+//! those of `remote_execution.proto` (version 2), `google/bytestream/bytestream.proto` and `google/rpc/status.proto`.
+
+use prost::Message;
+
+/// SHA-256 in the list of digest functions.
+pub(super) const SHA256: i32 = 1;
+
+/// The SHA-256 of a blob in hexadecimal digits, and its size.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Message)]
+pub(super) struct BlobDigest {
+    #[prost(string, tag = "1")]
+    pub(super) hash: String,
+    #[prost(int64, tag = "2")]
+    pub(super) size_bytes: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Action {
+    #[prost(message, optional, tag = "1")]
+    pub(super) command_digest: Option<BlobDigest>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) input_root_digest: Option<BlobDigest>,
+    #[prost(bytes = "vec", tag = "9")]
+    pub(super) salt: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Command {
+    #[prost(string, repeated, tag = "1")]
+    pub(super) arguments: Vec<String>,
+    #[prost(string, repeated, tag = "7")]
+    pub(super) output_paths: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ActionResult {
+    #[prost(message, repeated, tag = "2")]
+    pub(super) output_files: Vec<OutputFile>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct OutputFile {
+    #[prost(string, tag = "1")]
+    pub(super) path: String,
+    #[prost(message, optional, tag = "2")]
+    pub(super) digest: Option<BlobDigest>,
+    #[prost(bytes = "vec", tag = "5")]
+    pub(super) contents: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct GetActionResultRequest {
+    #[prost(string, tag = "1")]
+    pub(super) instance_name: String,
+    #[prost(message, optional, tag = "2")]
+    pub(super) action_digest: Option<BlobDigest>,
+    #[prost(string, repeated, tag = "5")]
+    pub(super) inline_output_files: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct UpdateActionResultRequest {
+    #[prost(string, tag = "1")]
+    pub(super) instance_name: String,
+    #[prost(message, optional, tag = "2")]
+    pub(super) action_digest: Option<BlobDigest>,
+    #[prost(message, optional, tag = "3")]
+    pub(super) action_result: Option<ActionResult>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct FindMissingBlobsRequest {
+    #[prost(string, tag = "1")]
+    pub(super) instance_name: String,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) blob_digests: Vec<BlobDigest>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct FindMissingBlobsResponse {
+    #[prost(message, repeated, tag = "2")]
+    pub(super) missing_blob_digests: Vec<BlobDigest>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct BatchUpdateBlobsRequest {
+    #[prost(string, tag = "1")]
+    pub(super) instance_name: String,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) requests: Vec<UpdatedBlob>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct UpdatedBlob {
+    #[prost(message, optional, tag = "1")]
+    pub(super) digest: Option<BlobDigest>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) data: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct BatchUpdateBlobsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) responses: Vec<UpdateAnswer>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct UpdateAnswer {
+    #[prost(message, optional, tag = "1")]
+    pub(super) digest: Option<BlobDigest>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) status: Option<BlobStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct BatchReadBlobsRequest {
+    #[prost(string, tag = "1")]
+    pub(super) instance_name: String,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) digests: Vec<BlobDigest>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct BatchReadBlobsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) responses: Vec<ReadBlob>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ReadBlob {
+    #[prost(message, optional, tag = "1")]
+    pub(super) digest: Option<BlobDigest>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) data: Vec<u8>,
+    #[prost(message, optional, tag = "3")]
+    pub(super) status: Option<BlobStatus>,
+}
+
+/// `google.rpc.Status`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct BlobStatus {
+    #[prost(int32, tag = "1")]
+    pub(super) code: i32,
+    #[prost(string, tag = "2")]
+    pub(super) message: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct GetCapabilitiesRequest {
+    #[prost(string, tag = "1")]
+    pub(super) instance_name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ServerCapabilities {
+    #[prost(message, optional, tag = "1")]
+    pub(super) cache_capabilities: Option<CacheCapabilities>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct CacheCapabilities {
+    #[prost(int32, repeated, tag = "1")]
+    pub(super) digest_functions: Vec<i32>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) action_cache_update_capabilities: Option<UpdateCapabilities>,
+    #[prost(int64, tag = "4")]
+    pub(super) max_batch_total_size_bytes: i64,
+    #[prost(int64, tag = "8")]
+    pub(super) max_cas_blob_size_bytes: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct UpdateCapabilities {
+    #[prost(bool, tag = "1")]
+    pub(super) update_enabled: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ReadRequest {
+    #[prost(string, tag = "1")]
+    pub(super) resource_name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ReadResponse {
+    #[prost(bytes = "vec", tag = "10")]
+    pub(super) data: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct WriteRequest {
+    #[prost(string, tag = "1")]
+    pub(super) resource_name: String,
+    #[prost(int64, tag = "2")]
+    pub(super) write_offset: i64,
+    #[prost(bool, tag = "3")]
+    pub(super) finish_write: bool,
+    #[prost(bytes = "vec", tag = "10")]
+    pub(super) data: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct WriteResponse {
+    #[prost(int64, tag = "1")]
+    pub(super) committed_size: i64,
+}

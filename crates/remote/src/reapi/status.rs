@@ -1,0 +1,165 @@
+//! The status of a gRPC call, and what it means for the cache.
+
+use std::fmt;
+
+use http::HeaderMap;
+use opkeep_cache::RemoteError;
+
+/// The largest number of characters of a server's message that an error contains.
+const LONGEST_TEXT: usize = 300;
+
+/// The status codes of gRPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Code(pub(super) i64);
+
+impl Code {
+    pub(super) const OK: Self = Self(0);
+    pub(super) const UNKNOWN: Self = Self(2);
+    pub(super) const DEADLINE_EXCEEDED: Self = Self(4);
+    pub(super) const NOT_FOUND: Self = Self(5);
+    pub(super) const ALREADY_EXISTS: Self = Self(6);
+    pub(super) const PERMISSION_DENIED: Self = Self(7);
+    pub(super) const RESOURCE_EXHAUSTED: Self = Self(8);
+    pub(super) const FAILED_PRECONDITION: Self = Self(9);
+    pub(super) const ABORTED: Self = Self(10);
+    pub(super) const UNIMPLEMENTED: Self = Self(12);
+    pub(super) const INTERNAL: Self = Self(13);
+    pub(super) const UNAVAILABLE: Self = Self(14);
+    pub(super) const UNAUTHENTICATED: Self = Self(16);
+
+    fn name(self) -> &'static str {
+        const NAMES: [&str; 17] = [
+            "OK",
+            "CANCELLED",
+            "UNKNOWN",
+            "INVALID_ARGUMENT",
+            "DEADLINE_EXCEEDED",
+            "NOT_FOUND",
+            "ALREADY_EXISTS",
+            "PERMISSION_DENIED",
+            "RESOURCE_EXHAUSTED",
+            "FAILED_PRECONDITION",
+            "ABORTED",
+            "OUT_OF_RANGE",
+            "UNIMPLEMENTED",
+            "INTERNAL",
+            "UNAVAILABLE",
+            "DATA_LOSS",
+            "UNAUTHENTICATED",
+        ];
+        usize::try_from(self.0).ok().and_then(|code| NAMES.get(code).copied()).unwrap_or("an unknown status")
+    }
+}
+
+/// A status with the server's message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Status {
+    pub(super) code: Code,
+    message: String,
+}
+
+impl Status {
+    pub(super) fn new(code: Code, message: &str) -> Self {
+        let shown = |symbol: char| if symbol.is_control() { ' ' } else { symbol };
+        Self { code, message: message.chars().map(shown).take(LONGEST_TEXT).collect() }
+    }
+
+    /// Reads the status from the last headers of an answer. `None`: they have none.
+    pub(super) fn read(headers: &HeaderMap) -> Option<Self> {
+        let code = headers.get("grpc-status")?.to_str().ok()?.parse().ok()?;
+        let message = headers.get("grpc-message").map_or(String::new(), |text| decoded(text.as_bytes()));
+        Some(Self::new(Code(code), &message))
+    }
+
+    /// The status of an answer that a proxy gave, by gRPC's table.
+    pub(super) fn of_http(status: http::StatusCode) -> Self {
+        let code = match status.as_u16() {
+            400 => Code::INTERNAL,
+            401 => Code::UNAUTHENTICATED,
+            403 => Code::PERMISSION_DENIED,
+            404 => Code::UNIMPLEMENTED,
+            429 | 502..=504 => Code::UNAVAILABLE,
+            _ => Code::UNKNOWN,
+        };
+        Self::new(code, &format!("HTTP {}", status.as_u16()))
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code.name())?;
+        if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message) }
+    }
+}
+
+impl From<Status> for RemoteError {
+    fn from(status: Status) -> Self {
+        let reason = status.to_string();
+        match status.code {
+            Code::DEADLINE_EXCEEDED => Self::TimedOut,
+            Code::RESOURCE_EXHAUSTED => Self::Full { reason },
+            // CANCELLED is the server's: a call that this client cancels has no status.
+            Code(1) | Code::UNKNOWN | Code::ABORTED | Code::INTERNAL | Code::UNAVAILABLE | Code(15) => {
+                Self::Unreachable { reason }
+            }
+            Code(3..=16) => Self::Refused { reason },
+            Code(code) => Self::Invalid { reason: format!("status {code} of a call: {reason}") },
+        }
+    }
+}
+
+/// Decodes `%xx`, as gRPC writes a message in a header. What is not encoded in this way stays.
+fn decoded(text: &[u8]) -> String {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((byte, after)) = rest.split_first() {
+        let escape = match after {
+            [high, low, ..] if *byte == b'%' => digit(high).zip(digit(low)),
+            _ => None,
+        };
+        bytes.push(escape.map_or(*byte, |(high, low)| high << 4 | low));
+        rest = if escape.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_read_from_headers() {
+        let read = |code: &str, message: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("grpc-status", code.parse().unwrap());
+            headers.insert("grpc-message", message.parse().unwrap());
+            Status::read(&headers)
+        };
+        let status = read("5", "no %22blob%22 of 100%25, %zz, %4").unwrap();
+        assert_eq!(status.to_string(), "NOT_FOUND: no \"blob\" of 100%, %zz, %4");
+        assert_eq!(read("0", "").unwrap().to_string(), "OK");
+        assert_eq!(read("99", "x").unwrap().to_string(), "an unknown status: x");
+        assert_eq!(read("-1", "%0a%1b[31m").unwrap().to_string(), "an unknown status:   [31m");
+        assert_eq!(read("x", ""), None);
+        assert_eq!(Status::read(&HeaderMap::new()), None);
+        assert!(read("2", &"x".repeat(5000)).unwrap().to_string().len() < 400);
+    }
+
+    #[test]
+    fn each_status_has_its_error() {
+        use RemoteError::{Full, Invalid, Refused, TimedOut, Unreachable};
+        for code in 1..=17 {
+            let error = RemoteError::from(Status::new(Code(code), "reason"));
+            let fits = match code {
+                4 => matches!(error, TimedOut),
+                8 => matches!(error, Full { .. }),
+                3 | 5 | 6 | 7 | 9 | 11 | 12 | 16 => matches!(error, Refused { .. }),
+                17 => matches!(error, Invalid { .. }),
+                _ => matches!(error, Unreachable { .. }),
+            };
+            assert!(fits, "{code}: {error:?}");
+        }
+        assert_eq!(Status::of_http(http::StatusCode::BAD_GATEWAY).to_string(), "UNAVAILABLE: HTTP 502");
+    }
+}

@@ -1,0 +1,206 @@
+//! gRPC's side of a server in the test's process: HTTP/2 over one connection, in a thread of its own.
+
+use std::future::{Future, poll_fn};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{RecvStream, SendStream};
+use http::{HeaderMap, Request, Response};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// How a call is answered.
+#[derive(Clone)]
+pub(super) enum Reply {
+    /// With messages and the status OK.
+    Messages(Vec<Vec<u8>>),
+    /// With a status that is not OK.
+    Status(u32, &'static str),
+    /// With bytes as they are, and the status OK.
+    Bytes(Vec<u8>),
+    /// With a message, and no status.
+    NoStatus(Vec<u8>),
+    /// As a server that is none of gRPC.
+    Http(u16, &'static str),
+    /// Never.
+    Never,
+    /// By the end of the connection, which this call and all later ones do not reach.
+    GoAway,
+}
+
+/// What a server does.
+pub(super) trait Handler: Send + Sync {
+    /// Returns the reply to a call before its messages have arrived, if there is one.
+    fn early(&self, method: &str) -> Option<Reply>;
+
+    /// Returns the reply to a call with these messages.
+    fn reply(&self, method: &str, messages: Vec<Vec<u8>>) -> Reply;
+}
+
+/// Answers the calls over one connection.
+pub(super) fn serve(stream: TcpStream, handler: &dyn Handler) {
+    stream.set_nonblocking(true).unwrap();
+    stream.set_nodelay(true).unwrap();
+    block_on(async {
+        let Ok(mut connection) = h2::server::handshake(Socket(stream)).await else { return };
+        let mut calls: Vec<Pin<Box<dyn Future<Output = bool> + '_>>> = Vec::new();
+        poll_fn(|waker| {
+            loop {
+                match connection.poll_accept(waker) {
+                    Poll::Ready(Some(Ok((request, respond)))) => {
+                        calls.push(Box::pin(answer(request, respond, handler)));
+                    }
+                    Poll::Ready(_) => return Poll::Ready(()),
+                    Poll::Pending => break,
+                }
+            }
+            let mut is_over = false;
+            calls.retain_mut(|call| match call.as_mut().poll(waker) {
+                Poll::Pending => true,
+                Poll::Ready(goes_on) => {
+                    is_over |= !goes_on;
+                    false
+                }
+            });
+            if is_over {
+                connection.graceful_shutdown();
+            }
+            Poll::Pending
+        })
+        .await;
+    });
+}
+
+/// Answers one call. Returns whether the connection goes on.
+async fn answer(
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    handler: &dyn Handler,
+) -> bool {
+    let method = request.uri().path().to_owned();
+    assert_eq!(request.headers()["te"], "trailers");
+    assert_eq!(request.headers()["content-type"], "application/grpc");
+    assert!(request.headers()["grpc-timeout"].to_str().unwrap().ends_with('m'));
+    let reply = match handler.early(&method) {
+        Some(reply) => reply,
+        None => {
+            let Some(messages) = receive(request.into_body()).await else { return true };
+            handler.reply(&method, messages)
+        }
+    };
+    if matches!(reply, Reply::GoAway) {
+        respond.send_reset(h2::Reason::REFUSED_STREAM);
+        return false;
+    }
+    if let Reply::Never = reply {
+        std::future::pending::<()>().await;
+    }
+    // The client may have left.
+    let _ = send(reply, &mut respond).await;
+    true
+}
+
+async fn receive(mut body: RecvStream) -> Option<Vec<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    while let Some(data) = body.data().await {
+        let data = data.ok()?;
+        body.flow_control().release_capacity(data.len()).ok()?;
+        bytes.extend_from_slice(&data);
+    }
+    let (mut rest, mut messages) = (&bytes[..], Vec::new());
+    while let [0, a, b, c, d, after @ ..] = rest {
+        let (message, after) = after.split_at(u32::from_be_bytes([*a, *b, *c, *d]) as usize);
+        messages.push(message.to_vec());
+        rest = after;
+    }
+    assert!(rest.is_empty());
+    Some(messages)
+}
+
+async fn send(reply: Reply, respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
+    let head = Response::builder().header("content-type", "application/grpc+proto");
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", "0".parse().unwrap());
+    let bytes = match reply {
+        Reply::Messages(messages) => messages.into_iter().flat_map(framed).collect(),
+        Reply::Bytes(bytes) => bytes,
+        Reply::NoStatus(message) => {
+            trailers.clear();
+            framed(message)
+        }
+        Reply::Status(code, message) => {
+            let head = head.header("grpc-status", code).header("grpc-message", message);
+            return respond.send_response(head.body(()).unwrap(), true).map(drop);
+        }
+        Reply::Http(status, body) => {
+            let head = Response::builder().status(status).header("content-type", "text/html");
+            let mut stream = respond.send_response(head.body(()).unwrap(), false)?;
+            return stream.send_data(body.into(), true);
+        }
+        Reply::Never | Reply::GoAway => return Ok(()),
+    };
+    let mut stream = respond.send_response(head.body(()).unwrap(), false)?;
+    send_all(&mut stream, bytes.into()).await?;
+    stream.send_trailers(trailers)
+}
+
+async fn send_all(stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Result<(), h2::Error> {
+    while !bytes.is_empty() {
+        stream.reserve_capacity(bytes.len());
+        let Some(capacity) = poll_fn(|waker| stream.poll_capacity(waker)).await else { return Ok(()) };
+        let part = bytes.split_to(capacity?.min(bytes.len()));
+        stream.send_data(part, false)?;
+    }
+    Ok(())
+}
+
+/// A message with its prefix.
+pub(super) fn framed(message: Vec<u8>) -> Vec<u8> {
+    [&[0], &(message.len() as u32).to_be_bytes()[..], &message].concat()
+}
+
+/// Polls until the end of the work. A server of a test may be slow.
+fn block_on(work: impl Future<Output = ()>) {
+    let mut work = pin!(work);
+    while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+struct Socket(TcpStream);
+
+fn poll<T>(answer: io::Result<T>) -> Poll<io::Result<T>> {
+    match answer {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+        answer => Poll::Ready(answer),
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        poll(self.0.read(buffer.initialize_unfilled())).map_ok(|length| buffer.advance(length))
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        poll(self.0.write(bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
