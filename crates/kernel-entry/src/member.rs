@@ -14,6 +14,8 @@ pub const HEADER: &str = "header";
 pub const IMPORTED: &str = "imported";
 /// The expectations that the kernel was validated by. Entries of earlier versions have none.
 pub const EXPECTATIONS: &str = "expectations";
+/// The signatures of the entry, which opkeep-trust reads.
+pub const SIGNATURES: &str = "signatures";
 /// The record of a group of files. Kernels of jobs have no such member.
 pub const GROUP: &str = "group";
 /// The prefix of the names of the kernel's extra files, and of all files of a group.

@@ -10,7 +10,7 @@ use opkeep_validator::{CheckStatus, Validator};
 use crate::error::EntryError;
 use crate::group::files::GroupFiles;
 use crate::group::record::GroupRecord;
-use crate::member::{EXPECTATIONS, EXTRA_PREFIX, GROUP, HEADER, IMPORTED, INFO, JSON, OBJECT};
+use crate::member::{EXPECTATIONS, EXTRA_PREFIX, GROUP, HEADER, IMPORTED, INFO, JSON, OBJECT, SIGNATURES};
 
 /// The members that entries with the kernel of a job have, and entries with a group never have.
 const MEMBERS_OF_KERNELS: [&str; 5] = [JSON, OBJECT, INFO, HEADER, IMPORTED];
@@ -73,7 +73,7 @@ fn verify_members(entry: &Entry) -> Result<Option<String>, EntryError> {
             return Err(EntryError::OtherMember { member: name.to_owned() });
         }
         has_files |= file.is_some();
-        if file.is_none() && ![GROUP, EXPECTATIONS].contains(&name) {
+        if file.is_none() && ![GROUP, EXPECTATIONS, SIGNATURES].contains(&name) {
             unknown = Some(format!("its member `{name}` is not known"));
         }
     }
