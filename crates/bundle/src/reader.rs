@@ -141,6 +141,11 @@ pub struct CompressedBlock {
 }
 
 impl CompressedBlock {
+    /// Returns its number, from 0.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
     /// Decompresses it.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    build, clear, completions, explain, gc, import, inspect, key, repair, run, stats, targets, verify,
+    build, bundle, clear, completions, explain, gc, import, inspect, key, repair, run, stats, targets, verify,
 };
 use crate::flags::ENVIRONMENT;
 use crate::ui::interrupt;
@@ -77,6 +77,7 @@ pub(crate) enum Command {
     Stats(stats::Args),
     Clear(clear::Args),
     Targets(targets::Args),
+    Bundle(bundle::Args),
     Key(key::Args),
     Completions(completions::Args),
 }
@@ -95,6 +96,7 @@ impl Command {
             Self::Stats(args) => stats::run(args, output),
             Self::Clear(args) => clear::run(args, output),
             Self::Targets(args) => targets::run(args, output),
+            Self::Bundle(args) => bundle::run(args, output),
             Self::Key(args) => key::run(args, output),
             Self::Completions(args) => completions::run(args, Args::command(), output),
         }

@@ -41,7 +41,10 @@ impl Fs {
         }
         self.watch().may(FsOp::Create, path)?;
         let permissions = Permissions::from_mode(mode);
-        let temp = tempfile::Builder::new().prefix(TEMP).permissions(permissions).tempfile_in(dir)?;
+        self.metadata(dir)?;
+        let temp = tempfile::Builder::new().prefix(TEMP).permissions(permissions).tempfile_in(dir);
+        // The text of the error has the temporary name, which tells nobody anything.
+        let temp = temp.map_err(|error| io::Error::from(error.kind()))?;
         let path = dir.join(name);
         let (watch, process) = (self.watch().clone(), ProcessId::current());
         Ok(OutputFile { temp: Some(temp), path, watch, process })

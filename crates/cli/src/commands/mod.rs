@@ -1,6 +1,7 @@
 //! The commands. Each module has the arguments, the implementation and the result of one command.
 
 pub(crate) mod build;
+pub(crate) mod bundle;
 pub(crate) mod clear;
 pub(crate) mod completions;
 pub(crate) mod explain;

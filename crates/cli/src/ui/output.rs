@@ -108,6 +108,16 @@ impl<'a> Output<'a> {
         Self { format: Format::Json, host, cancel, warnings: RefCell::default() }
     }
 
+    /// Whether the standard input and the standard output are the command's.
+    pub(crate) fn has_standard_streams(&self) -> bool {
+        matches!(self.host, Host::Terminal(_))
+    }
+
+    /// Whether the result is JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
     /// Returns the JSON result and the error for the caller in whose process the command ran.
     pub(crate) fn into_result(self) -> (String, Option<CommandError>) {
         match self.host {

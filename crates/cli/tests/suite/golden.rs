@@ -116,6 +116,9 @@ fn json_fields_are_unchanged() {
 
     run(&["key", "generate", "builds-1", "--out", "secret"]);
     run(&["key", "show", "secret"]);
+    run(&["bundle", "export", "--output", "all.bundle", "--sign-key", "secret"]);
+    run(&["bundle", "inspect", "all.bundle"]);
+    run(&["bundle", "import", "all.bundle", "notes.txt"]);
 
     // A store with damage, and with stale files of killed processes.
     fs::write(&entries[0], "torn").unwrap();
@@ -218,6 +221,19 @@ fn error_texts_are_unchanged() {
         &["gc", "--max-size", "much"],
         &["gc", "--older-than", "soon"],
         &["stats"],
+        &["bundle"],
+        &["bundle", "export"],
+        &["bundle", "export", "--output", "tmp"],
+        &["bundle", "export", "--output", "missing/all.bundle"],
+        &["bundle", "export", "--output", "all.bundle", "--sign-key", "missing"],
+        &["bundle", "export", "--output", "all.bundle", "--keys", "notes.txt"],
+        &["bundle", "export", "--output", "all.bundle", "--keys", "empty"],
+        &["bundle", "export", "--output", "all.bundle", "--plan", "broken.onnx"],
+        &["bundle", "import"],
+        &["bundle", "import", "missing"],
+        &["bundle", "import", "notes.txt"],
+        &["bundle", "import", "empty"],
+        &["bundle", "inspect", "notes.txt", "--namespace", "a/b"],
         &["key"],
         &["key", "generate", "builds 1", "--out", "secret"],
         &["key", "generate", "builds-1"],

@@ -257,6 +257,7 @@ fn stores(checker: &mut Checker) {
     run("repair DIR", &["repair", "cache"]);
     interrupted(checker);
     unverifiable(checker);
+    bundles(checker);
     groups(checker);
 }
 
@@ -317,6 +318,35 @@ fn unverifiable(checker: &mut Checker) {
     let (place, file) = crate::unverifiable::stocked(Some("ptx-text"), crate::unverifiable::PTX);
     run(checker, &place, "verify", &["verify"]);
     run(checker, &place, "verify", &["verify", &file]);
+}
+
+/// Bundles with all that can be in them, and a damaged one.
+fn bundles(checker: &mut Checker) {
+    let (place, _) = crate::unverifiable::stocked(Some("ptx-text"), crate::unverifiable::PTX);
+    let mut run = |section: &str, args: &[&str]| run(checker, &place, section, args);
+    run("key generate", &["key", "generate", "builds-1", "--out", "secret"]);
+    run("bundle export", &["bundle", "export", "--output", "none.bundle"]);
+    run("build", &["build", SQUARE, "--target", "cpu", "--no-kernel-meta"]);
+    let key = place.entries()[0].file_stem().unwrap().to_str().unwrap().to_owned();
+    place.write("keys", format!("{key}\n{}\n", "0".repeat(64)));
+    run("bundle export", &["bundle", "export", "--output", "some.bundle", "--keys", "keys"]);
+    run("bundle export", &["bundle", "export", "--output", "all.bundle", "--sign-key", "secret"]);
+    let public = place.run(&["key", "show", "secret"]).stdout;
+    place.write("trusted", public);
+    place.write("others", "");
+    let mut bundle = fs::read(place.path("all.bundle")).unwrap();
+    bundle[40] ^= 1;
+    place.write("damaged.bundle", bundle);
+    place.write("unverifiable.bundle", crate::bundle::of_stores(&place));
+    for name in ["all", "damaged", "unverifiable"] {
+        let file = format!("{name}.bundle");
+        run("bundle inspect", &["bundle", "inspect", &file]);
+        for keys in ["trusted", "others"] {
+            run("bundle inspect", &["bundle", "inspect", &file, "--trusted-keys", keys]);
+        }
+        run("bundle import", &["bundle", "import", &file, "missing"]);
+        run("bundle import", &["bundle", "import", &file, "--trusted-keys", "trusted"]);
+    }
 }
 
 /// The states of a framework's directory before a build.

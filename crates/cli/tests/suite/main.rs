@@ -6,6 +6,8 @@ mod common;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod bundle;
+#[cfg(test)]
 mod caches;
 #[cfg(test)]
 mod chips;

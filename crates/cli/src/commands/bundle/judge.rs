@@ -1,0 +1,115 @@
+//! The decision whether an entry goes into a bundle, or from a bundle into a store.
+
+use opkeep_bundle::{BundleError, IndexedEntry};
+use opkeep_digest::Digest;
+use opkeep_kernel_entry::member::{HEADER, IMPORTED};
+use opkeep_kernel_entry::{EntryVerdict, GroupRecord, Header, verify_entry};
+use opkeep_store::Entry;
+use opkeep_validator::Validator;
+use serde::Serialize;
+
+use super::trust::Trust;
+use crate::ui::json;
+use crate::ui::text::Text;
+
+/// An entry that is not taken.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LeftOut {
+    target: String,
+    #[serde(serialize_with = "json::as_text")]
+    pub(crate) key: Digest,
+    pub(crate) reason: Reason,
+    /// The text for people.
+    why: String,
+}
+
+/// The reason why an entry is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reason {
+    /// Its bytes are damaged.
+    Damaged,
+    /// It is no valid kernel of its key.
+    Invalid,
+    /// It cannot be read, or not be written.
+    Io,
+    /// `opkeep import` took it from a framework: its toolchain is unknown.
+    Imported,
+    /// Its kernel cannot be judged without its backend, or by this version.
+    Unverifiable,
+    /// No trusted key signed it.
+    Untrusted,
+}
+
+impl Reason {
+    /// Whether it is a problem of the entry or of the store, and no property of a valid kernel.
+    pub(crate) fn is_problem(self) -> bool {
+        matches!(self, Self::Damaged | Self::Invalid | Self::Io)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Damaged => "damaged",
+            Self::Invalid => "invalid",
+            Self::Io => "io",
+            Self::Imported => "imported",
+            Self::Unverifiable => "unverifiable",
+            Self::Untrusted => "untrusted",
+        }
+    }
+}
+
+impl LeftOut {
+    pub(crate) fn new(target: &str, key: &Digest, reason: Reason, why: impl ToString) -> Self {
+        Self { target: target.to_owned(), key: *key, reason, why: why.to_string() }
+    }
+
+    /// The entry of a bundle that an error is about.
+    pub(crate) fn indexed(entry: &IndexedEntry<'_>, error: &BundleError) -> Self {
+        let reason = if error.is_io() { Reason::Io } else { Reason::Damaged };
+        Self::new(entry.target, entry.key, reason, error)
+    }
+}
+
+/// Judges the kernel in an entry: whether other hosts may be given it, or this host may take it.
+///
+/// No backend is asked: a build judges by its own rules what it takes from the store.
+pub(crate) fn judge(
+    target: &str,
+    entry: &Entry,
+    trust: &Trust,
+    validator: &Validator,
+) -> Result<(), LeftOut> {
+    let left_out = |reason, why: String| LeftOut::new(target, entry.key(), reason, why);
+    if entry.member(IMPORTED).is_some() {
+        let why = "it was imported from a framework, so its toolchain is unknown";
+        return Err(left_out(Reason::Imported, why.to_owned()));
+    }
+    trust.check(target, entry).map_err(|why| left_out(Reason::Untrusted, why))?;
+    match verify_entry(entry, target, validator) {
+        EntryVerdict::Valid => Ok(()),
+        EntryVerdict::Unverifiable { why } => Err(left_out(Reason::Unverifiable, why)),
+        EntryVerdict::Invalid(error) => Err(left_out(Reason::Invalid, error.to_string())),
+    }
+}
+
+/// Returns what people call the kernel in an entry: its name, and who made it.
+pub(crate) fn kernel_name(entry: &Entry) -> String {
+    if let Some(group) = GroupRecord::of(entry) {
+        return group.to_string();
+    }
+    let header = entry.lazy_member(HEADER).ok().flatten().and_then(Header::parse);
+    header.map(|header| format!("{} ({})", header.name, header.op_type)).unwrap_or_default()
+}
+
+/// Returns a line for each entry that is not taken, and the number of those that are not listed.
+pub(crate) fn left_out_text(left_out: &[LeftOut], text: &mut Text) {
+    /// The maximum number of entries that are listed.
+    const MAX_LISTED: usize = 20;
+    let line = |left: &LeftOut| {
+        format!("  {:<12} {} of {}: {}", left.reason.name(), left.key, left.target, left.why)
+    };
+    text.list(left_out.iter().map(line), MAX_LISTED, |more| {
+        format!("  and {} more", crate::ui::text::counted(more, "kernel"))
+    });
+}
