@@ -31,8 +31,9 @@ pub enum TrustError {
     },
     /// The file of a secret key is accessible to others.
     #[error(
-        "`{}` belongs to user {owner} and has mode {mode:04o}, expected user {user} and mode 0600, since it has a secret key; \
-         correct owner and mode, and replace the key if another user may have read it",
+        "`{}` belongs to user {owner} and has mode {mode:04o}, expected user {user} and mode 0600, or user 0 and at most mode 0640, \
+         since it has a secret key; correct owner and mode (of a secret that is mounted into a container, its mode), and replace \
+         the key if another user may have read it",
         path.display()
     )]
     NotPrivate {
@@ -60,12 +61,6 @@ pub enum TrustError {
         mode: u32,
         /// This user.
         user: u32,
-    },
-    /// The file of a secret key is a symbolic link.
-    #[error("`{}` is a link, which is not followed to a secret key; name the file itself", path.display())]
-    Link {
-        /// The link.
-        path: PathBuf,
     },
     /// A new key's file exists.
     #[error("`{}` exists and is kept; choose another file for the new key", path.display())]

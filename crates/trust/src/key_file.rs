@@ -7,7 +7,6 @@ use std::path::Path;
 use std::str;
 
 use opkeep_fs::Fs;
-use rustix::io::Errno;
 use zeroize::Zeroizing;
 
 use crate::error::TrustError;
@@ -22,22 +21,21 @@ const MAX_LIST: u64 = 1 << 20;
 const PRIVATE: u32 = 0o600;
 /// The bits of a mode with which users other than the owner have access.
 const OTHERS: u32 = 0o077;
+const GROUP_READS: u32 = 0o040;
 const OTHERS_WRITE: u32 = 0o022;
+const ROOT: u32 = 0;
 
 impl SigningKey {
-    /// Reads the file of a secret key: one key, with white space around it. The file must be a regular one, of this user, and
-    /// no other user may have access to it. A link is not followed.
+    /// Reads the file of a secret key: one key, with white space around it. Links are followed, as those of a secret that is
+    /// mounted into a container; what counts is the file that is opened. It must be a regular file of this user, to which no other
+    /// user has access, or one of root, which its group may read as well: root chose that group.
     ///
     /// # Errors
-    /// [`TrustError::NotPrivate`], [`TrustError::Link`], [`TrustError::Key`], [`TrustError::NoText`], [`TrustError::Io`].
+    /// [`TrustError::NotPrivate`], [`TrustError::Key`], [`TrustError::NoText`], [`TrustError::Io`].
     pub fn read(fs: &Fs, path: &Path) -> Result<Self, TrustError> {
-        let opened = fs.open_unlinked(path).map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::LOOP) => TrustError::Link { path: path.to_owned() },
-            _ => failed("read", path)(error),
-        });
-        let (file, metadata) = opened?;
+        let (file, metadata) = fs.open_file(path).map_err(failed("read", path))?;
         let (owner, mode, user) = access(&metadata);
-        if owner != user || mode & OTHERS != 0 {
+        if !is_private(owner, mode, user) {
             return Err(TrustError::NotPrivate { path: path.to_owned(), owner, mode, user });
         }
         let bytes = fs.read_opened(path, file, &metadata, MAX_SECRET_FILE).map_err(failed("read", path))?;
@@ -123,6 +121,15 @@ impl WrongKey {
     }
 }
 
+/// Whether only this user and root, and those whom root chose, can read a file, and only this user and root can change it.
+fn is_private(owner: u32, mode: u32, user: u32) -> bool {
+    let others = mode & OTHERS;
+    match owner {
+        ROOT => others & !GROUP_READS == 0,
+        owner => owner == user && others == 0,
+    }
+}
+
 /// Owner and permissions of a file, and this user.
 fn access(metadata: &Metadata) -> (u32, u32, u32) {
     (metadata.uid(), metadata.mode() & 0o7777, rustix::process::geteuid().as_raw())
@@ -136,4 +143,25 @@ fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, TrustError> {
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TrustError {
     let path = path.to_owned();
     move |source| TrustError::Io { action, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_private_to_its_owner_or_to_whom_root_chose() {
+        for user in [ROOT, 1000] {
+            for mode in 0..=0o7777 {
+                let others = mode & OTHERS;
+                assert_eq!(is_private(1000, mode, user), user == 1000 && others == 0, "{user}, {mode:o}");
+                assert_eq!(
+                    is_private(ROOT, mode, user),
+                    [0, GROUP_READS].contains(&others),
+                    "{user}, {mode:o}"
+                );
+                assert!(!is_private(1001, mode, user), "{user}, {mode:o}");
+            }
+        }
+    }
 }

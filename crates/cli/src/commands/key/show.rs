@@ -16,7 +16,8 @@ use crate::ui::text::Text;
 const DETAILS: &str = "\
 FILE is that of a secret key, or a list of public keys. Each public key is printed as a line of a
 list of trusted keys, with its signer id, which is part of the names of what this key signed. A
-secret key is never printed; its file must be of this user, with no access for others (mode 0600).
+secret key is never printed; its file must be of this user, with no access for others (mode 0600),
+or of root, which its group may read (mode 0440), as a secret in a container is.
 Next: `opkeep key show FILE >> trusted-keys` adds the keys to a list.
 Exit code 0: there is a key; 2: there is none, or FILE cannot be read or is refused.";
 
@@ -85,10 +86,5 @@ fn read(file: &Path) -> Result<(&'static str, Vec<PublicKey>), TrustError> {
 }
 
 fn is_about_secret_keys(error: &TrustError) -> bool {
-    matches!(
-        error,
-        TrustError::NotPrivate { .. }
-            | TrustError::Link { .. }
-            | TrustError::Key { problem: KeyTextError::Halves, .. }
-    )
+    matches!(error, TrustError::NotPrivate { .. } | TrustError::Key { problem: KeyTextError::Halves, .. })
 }
