@@ -12,6 +12,7 @@ use crate::kept_lock::kept_locks;
 use crate::outage::Outage;
 use crate::per_process::PerProcess;
 use crate::remote::{RemoteConfig, RemoteTier};
+use crate::signing::{Keys, TrustConfig};
 use crate::target::TargetCache;
 use crate::tiers::{Shared, Target, upload_limit};
 use crate::upload::Uploads;
@@ -27,6 +28,8 @@ pub struct CacheConfig {
     pub mode: CacheMode,
     /// The remote tier.
     pub remote: Option<RemoteConfig>,
+    /// The keys that sign entries, and those whose signatures are demanded. Entries are signed for the namespace of the remote tier.
+    pub trust: TrustConfig,
     /// A function that is called for each warning.
     pub on_warning: Option<OnWarning>,
     /// The pause after a write that failed for a reason that holds for all writes, such as a full disk. Then a write is tried
@@ -38,7 +41,7 @@ impl Default for CacheConfig {
     /// No store, no remote tier, and pauses of 30 seconds.
     fn default() -> Self {
         let (mode, write_pause) = (CacheMode::default(), Duration::from_secs(30));
-        Self { store: None, mode, remote: None, on_warning: None, write_pause }
+        Self { store: None, mode, remote: None, trust: TrustConfig::default(), on_warning: None, write_pause }
     }
 }
 
@@ -51,11 +54,12 @@ impl CacheConfig {
 
 impl fmt::Debug for CacheConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { store, mode, remote, on_warning: _, write_pause } = self;
+        let Self { store, mode, remote, trust, on_warning: _, write_pause } = self;
         f.debug_struct("CacheConfig")
             .field("store", store)
             .field("mode", mode)
             .field("remote", remote)
+            .field("trust", trust)
             .field("write_pause", write_pause)
             .finish_non_exhaustive()
     }
@@ -76,16 +80,22 @@ impl Cache {
     /// # Errors
     /// The mode requires a store, and there is none or it cannot be used.
     pub fn open(config: CacheConfig) -> Result<Self, CacheError> {
-        let CacheConfig { store, mode, remote, on_warning, write_pause } = config;
+        let CacheConfig { store, mode, remote, trust, on_warning, write_pause } = config;
         let warnings = Warnings(on_warning);
         let store = open_store(mode, store, &warnings)?;
         for warning in store.iter().flat_map(Store::limit_warnings) {
             warnings.warn(WarningKind::Limits, warning);
         }
+        let is_written = mode.writes() && store.as_ref().is_some_and(Store::is_writable);
+        let namespace = trust.namespace.clone();
+        let keys = Arc::new(Keys::open(trust, is_written, |text| warnings.warn(WarningKind::Keeping, text)));
+        let in_remote = remote.as_ref().map(|remote| remote.namespace.clone());
+        let namespace = namespace.or(in_remote).unwrap_or_default();
         let remote = remote.map(RemoteTier::new);
         let (kept_locks, outage) = (kept_locks(), Outage::new(write_pause));
         let uploads = PerProcess::new(Uploads::new(upload_limit(remote.as_deref())));
-        let shared = Arc::new(Shared { mode, store, remote, warnings, kept_locks, outage, uploads });
+        let shared =
+            Arc::new(Shared { mode, store, remote, keys, namespace, warnings, kept_locks, outage, uploads });
         Ok(Self { shared, targets: Mutex::default() })
     }
 

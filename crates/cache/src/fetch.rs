@@ -1,16 +1,17 @@
 //! Many entries of the remote tier in one call: they are checked, judged and written to the local store as they arrive.
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use opkeep_digest::Digest;
-use opkeep_store::Lookup;
+use opkeep_store::Entry;
 
 use crate::miss::Miss;
 use crate::query::{Accept, Query};
-use crate::remote::checked;
+use crate::remote::{ObjectName, RemoteTarget};
 use crate::tiers::Target;
 
 /// The maximum number of entries of one call: all of them may be in memory at once.
@@ -38,21 +39,31 @@ pub struct FetchReport {
 enum Arrival {
     Fetched,
     Refused(String),
-    /// The caller ignored it.
+    /// The caller ignored it, or there is none.
     Ignored,
+}
+
+impl Arrival {
+    /// Of the entries of several signers, the one with the highest rank counts.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Ignored => 0,
+            Self::Refused(_) => 1,
+            Self::Fetched => 2,
+        }
+    }
 }
 
 impl Target {
     /// Fetches the entries of `keys` that the local store lacks, and makes `keys` the plan for which other hosts are waited for.
     pub(crate) fn fetch(&self, keys: &[Digest], query: &Query<'_>) -> FetchReport {
         let mut report = FetchReport::default();
-        let is_local =
-            |key: &Digest| self.store.as_ref().is_some_and(|store| matches!(store.peek(key), Lookup::Hit(_)));
-        let lacking: Vec<Digest> = keys.iter().copied().filter(|key| !is_local(key)).collect();
+        let lacking: Vec<Digest> = keys.iter().copied().filter(|key| !self.has_trusted(key)).collect();
         if let Some(remote) = self.used_remote() {
             remote.plan(keys, &lacking);
         }
-        for lacking in lacking.chunks(MAX_ENTRIES) {
+        let names = self.remote.as_ref().map_or(1, |remote| remote.entries().count()).max(1);
+        for lacking in lacking.chunks((MAX_ENTRIES / names).max(1)) {
             self.fetch_some(lacking, query, &mut report);
         }
         if let Some(remote) = self.leases()
@@ -69,23 +80,30 @@ impl Target {
             return report.missing.extend(keys);
         };
         let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_THREADS);
-        let (sender, receiver) = mpsc::channel::<(usize, Vec<u8>)>();
+        let (sender, receiver) = mpsc::channel::<(usize, Vec<u8>, ObjectName)>();
+        // Of the entries of several signers, one is enough.
+        let is_fetched: Vec<_> = keys.iter().map(|_| AtomicBool::new(false)).collect();
         let receiver = Mutex::new(receiver);
         let mut bytes = 0;
         let (answer, arrivals) = thread::scope(|scope| {
             let work = || {
                 let mut arrivals = Vec::new();
-                while let Some((at, content)) = next(&receiver) {
-                    arrivals.push((at, self.arrived(&keys[at], content, query)));
+                while let Some((at, content, name)) = next(&receiver) {
+                    let entry = self.received(remote, &keys[at], content, &name);
+                    if !is_fetched[at].load(Ordering::Relaxed) {
+                        let arrival = entry.map_or_else(Arrival::Refused, |entry| self.arrived(entry, query));
+                        is_fetched[at].fetch_or(matches!(arrival, Arrival::Fetched), Ordering::Relaxed);
+                        arrivals.push((at, arrival));
+                    }
                 }
                 arrivals
             };
             let start =
                 |_| thread::Builder::new().name("remote-fetch".to_owned()).spawn_scoped(scope, work).ok();
             let helpers: Vec<_> = (0..threads.min(keys.len())).map_while(start).collect();
-            let answer = remote.get_entries(keys, query.limits(), &mut |at, content| {
+            let answer = remote.get_entries(keys, query.limits(), &mut |at, content, name| {
                 bytes += content.len() as u64;
-                let _ = sender.send((at, content));
+                let _ = sender.send((at, content, name.clone()));
             });
             drop(sender);
             // If no thread can be started, this one does the work.
@@ -103,30 +121,37 @@ impl Target {
             self.remote_failed(why);
         }
         report.bytes += bytes;
-        let mut is_missing = vec![true; keys.len()];
+        let mut outcomes: Vec<_> = keys.iter().map(|_| Arrival::Ignored).collect();
         for (at, arrival) in arrivals {
-            is_missing[at] = false;
-            match arrival {
-                Arrival::Fetched => report.fetched.push(keys[at]),
-                Arrival::Refused(why) => report.refused.push((keys[at], why)),
-                Arrival::Ignored => is_missing[at] = true,
+            if arrival.rank() > outcomes[at].rank() {
+                outcomes[at] = arrival;
             }
         }
-        report
-            .missing
-            .extend(keys.iter().zip(is_missing).filter(|(_, missing)| *missing).map(|(key, _)| *key));
+        for (key, outcome) in keys.iter().zip(outcomes) {
+            match outcome {
+                Arrival::Fetched => report.fetched.push(*key),
+                Arrival::Refused(why) => report.refused.push((*key, why)),
+                Arrival::Ignored => report.missing.push(*key),
+            }
+        }
     }
 
-    fn arrived(&self, key: &Digest, content: Vec<u8>, query: &Query<'_>) -> Arrival {
-        let entry = match checked(content, key) {
-            Ok(entry) => Box::new(entry),
-            Err(why) => {
-                if self.remote.as_ref().is_some_and(|remote| remote.refuse(key)) {
-                    self.remote_failed(why.clone());
-                }
-                return Arrival::Refused(why);
+    /// Checks the content of an object. The error is for people.
+    fn received(
+        &self,
+        remote: &RemoteTarget,
+        key: &Digest,
+        content: Vec<u8>,
+        name: &ObjectName,
+    ) -> Result<Box<Entry>, String> {
+        remote.entries().checked(content, key, name).map(Box::new).inspect_err(|why| {
+            if remote.refuse(key) {
+                self.remote_failed(why.clone());
             }
-        };
+        })
+    }
+
+    fn arrived(&self, entry: Box<Entry>, query: &Query<'_>) -> Arrival {
         let verdict = (query.accept)(&entry);
         let refused = match &verdict {
             Accept::Replace(reason) => Some(reason.clone()),
@@ -141,6 +166,6 @@ impl Target {
 }
 
 /// Waits for the next content; `None` at the end of the call.
-fn next(receiver: &Mutex<Receiver<(usize, Vec<u8>)>>) -> Option<(usize, Vec<u8>)> {
+fn next<T>(receiver: &Mutex<Receiver<T>>) -> Option<T> {
     receiver.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }

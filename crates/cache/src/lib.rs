@@ -66,6 +66,7 @@ mod push;
 mod query;
 mod random;
 mod remote;
+mod signing;
 mod target;
 mod ticket;
 mod tiers;
@@ -89,6 +90,7 @@ pub use remote::{
     ListedObject, Listing, Namespace, NamespaceError, ObjectName, ObjectNameError, ObjectNames, PutAnswer,
     RemoteConfig, RemoteContext, RemoteEngine, RemoteError, RemoteObject, RemotePolicy,
 };
+pub use signing::TrustConfig;
 pub use target::TargetCache;
 pub use ticket::{Published, Ticket};
 pub use unshared::UnsharedReason;
@@ -101,4 +103,4 @@ pub use opkeep_store::{
     CacheMode, Corruption, Entry, EntryBuilder, Lookup, PutOutcome, Store, StoreConfig, StoreError,
     TargetStore,
 };
-pub use {opkeep_digest as digest, opkeep_fs as fs, opkeep_store as store};
+pub use {opkeep_digest as digest, opkeep_fs as fs, opkeep_store as store, opkeep_trust as trust};

@@ -40,6 +40,9 @@ impl From<opkeep_store::Miss> for Miss {
             opkeep_store::Miss::Absent => Self::Absent,
             // The entry's file is closed, since a ticket lives as long as a build.
             opkeep_store::Miss::Damaged(entry) => Self::Damaged(entry.corruption),
+            opkeep_store::Miss::Untrusted(error @ opkeep_store::StoreError::Unsigned { .. }) => {
+                Self::Replaced(error.to_string())
+            }
             opkeep_store::Miss::Untrusted(error) | opkeep_store::Miss::Io(error) => Self::Unreadable(error),
         }
     }

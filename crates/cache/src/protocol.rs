@@ -311,10 +311,10 @@ impl Protocol<'_> {
             self.target.remote_failed(why);
             true
         });
-        if let News::Entry(entry) = remote.news(self.key)
-            && let Some(entry) = self.target.judge(entry, self.query, &leased.miss)
-        {
-            return Step::Done(Box::new(hit(entry, Source::Remote)));
+        while let News::Entry(entry) = remote.news(self.key) {
+            if let Some(entry) = self.target.judge(entry, self.query, &leased.miss) {
+                return Step::Done(Box::new(hit(entry, Source::Remote)));
+            }
         }
         if self.query.is_cancelled() {
             return Step::Done(Box::new(Claim::Cancelled));

@@ -5,9 +5,11 @@ use std::mem;
 use opkeep_digest::Digest;
 use opkeep_store::{Entry, Lookup, TargetStore, UnsentEntry};
 
-use crate::remote::{Limits, RemoteTarget};
+use crate::remote::{Limits, RemoteTarget, SentEntry};
+use crate::signing::Sendable;
 use crate::tiers::Target;
 use crate::upload::MAX_BATCH;
+use crate::warning::WarningKind;
 
 /// The outcome of [`TargetCache::push_unsent`](crate::TargetCache::push_unsent) and
 /// [`TargetCache::push_all`](crate::TargetCache::push_all).
@@ -60,7 +62,7 @@ struct Push<'a> {
 
 #[derive(Default)]
 struct Batch {
-    files: Vec<(Digest, Vec<u8>)>,
+    entries: Vec<(Digest, Sendable)>,
     bytes: u64,
 }
 
@@ -74,18 +76,24 @@ impl<'a> Push<'a> {
 
     /// Sends an entry with the next call, if it is to be sent.
     fn add(&mut self, key: Digest, replaces: bool, is_own: &dyn Fn(&Entry) -> bool) {
-        let replaces = replaces || self.remote.is_refused(&key);
+        let takes_own = self.target.shared.keys.takes_own();
+        let replaces = replaces || self.remote.is_refused(&key) || !takes_own;
         if self.has_ended || self.limits.are_over() {
             self.report.left += 1;
             return;
         }
-        let file = match self.store.peek(&key) {
+        let sendable = match self.store.peek(&key) {
             Lookup::Hit(entry) if !is_own(&entry) => {
                 self.report.skipped += 1;
                 return;
             }
             Lookup::Hit(entry) if entry.validation() > 0 => {
-                entry.to_builder().encode(&key).filter(|file| self.remote.takes(file.len()))
+                let sendable = self.target.trust.sendable(&entry).inspect_err(|why| {
+                    let path = self.store.path(&key);
+                    let text = format_args!("the entry `{}` is not sent: {why}", path.display());
+                    self.target.warn(WarningKind::Reading, text);
+                });
+                sendable.ok().filter(|sendable| self.remote.takes(sendable.file.len()))
             }
             Lookup::Hit(_) | Lookup::Miss(opkeep_store::Miss::Absent) => None,
             Lookup::Miss(_) => {
@@ -93,45 +101,48 @@ impl<'a> Push<'a> {
                 return;
             }
         };
-        let Some(file) = file else {
+        let Some(sendable) = sendable else {
             // The entry was evicted, or no host could use it.
             self.store.mark_sent(&key, true);
             self.report.skipped += 1;
             return;
         };
-        let bytes = file.len() as u64;
+        let bytes = sendable.file.len() as u64;
         let batch = &self.batches[usize::from(replaces)];
-        if batch.files.len() >= MAX_BATCH.0 || batch.bytes + bytes > MAX_BATCH.1 {
+        if batch.entries.len() >= MAX_BATCH.0 || batch.bytes + bytes > MAX_BATCH.1 {
             self.send(replaces);
         }
         let batch = &mut self.batches[usize::from(replaces)];
-        batch.files.push((key, file));
+        batch.entries.push((key, sendable));
         batch.bytes += bytes;
     }
 
     /// Sends a batch in one call.
     fn send(&mut self, replaces: bool) {
-        let Batch { files, .. } = mem::take(&mut self.batches[usize::from(replaces)]);
-        if files.is_empty() {
+        let Batch { entries, .. } = mem::take(&mut self.batches[usize::from(replaces)]);
+        if entries.is_empty() {
             return;
         }
-        let entries: Vec<_> = files.iter().map(|(key, file)| (key, &file[..])).collect();
-        match self.remote.put_many(&entries, replaces, self.limits) {
+        let sent = entries.iter().map(|(key, Sendable { signer, file })| {
+            let signer = *signer;
+            SentEntry { key, signer, file }
+        });
+        match self.remote.put_many(&sent.collect::<Vec<_>>(), replaces, self.limits) {
             Ok(true) => {
-                self.report.sent += files.len();
-                for (key, _) in &files {
+                self.report.sent += entries.len();
+                for (key, _) in &entries {
                     self.store.mark_sent(key, replaces);
                     self.store.count_remote_put();
                 }
                 // Hosts that wait for entries of the same plan look for them.
-                self.remote.advance(files.len() as u64);
+                self.remote.advance(entries.len() as u64);
             }
             Ok(false) => {
-                self.report.left += files.len();
+                self.report.left += entries.len();
                 self.has_ended = true;
             }
             Err(why) => {
-                self.report.left += files.len();
+                self.report.left += entries.len();
                 self.target.remote_failed(why);
             }
         }

@@ -1,11 +1,12 @@
 //! The entries of one target.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
-use opkeep_store::{Entry, EntryBuilder, Lookup, Overwrite, PutOutcome, StoreError, TargetStore};
+use opkeep_store::{Entry, EntryBuilder, Lookup, OpenEntry, Overwrite, PutOutcome, StoreError, TargetStore};
 
 use crate::claim::Claim;
 use crate::error::CacheError;
@@ -44,18 +45,20 @@ impl TargetCache {
 
     /// Looks up an entry in the local store. Takes no lock, and counts the look-up.
     pub fn get(&self, key: &Digest) -> Lookup {
-        self.look_up(|store| store.get(key))
+        let found = self.get_uncounted(key);
+        if let Lookup::Miss(miss) = &found {
+            self.count_miss(miss);
+        }
+        found
     }
 
     /// Looks up an entry as [`get`](Self::get) does, for a caller that uses it only if `is_used` returns true. An entry that
     /// it does not use counts neither as a hit nor as a miss.
     pub fn get_if(&self, key: &Digest, is_used: impl Fn(&Entry) -> bool) -> Option<Box<Entry>> {
         let mut uses = false;
-        let found = self.look_up(|store| {
-            store.get_if(key, |entry| {
-                uses = is_used(entry);
-                uses
-            })
+        let found = self.look_up(key, |entry| {
+            uses = is_used(entry);
+            uses
         });
         match found {
             Lookup::Hit(entry) => Some(entry).filter(|_| uses),
@@ -68,15 +71,30 @@ impl TargetCache {
 
     /// Looks up an entry as [`get`](Self::get) does, but counts no miss; [`count_miss`](Self::count_miss) does that.
     pub fn get_uncounted(&self, key: &Digest) -> Lookup {
-        self.look_up(|store| store.get_uncounted(key))
+        self.look_up(key, |_| true)
     }
 
-    fn look_up(&self, get: impl FnOnce(&TargetStore) -> Lookup) -> Lookup {
+    fn look_up(&self, key: &Digest, is_used: impl FnOnce(&Entry) -> bool) -> Lookup {
+        let get = |store: &TargetStore| self.0.get_trusted(store, key, is_used);
         let found = self.0.store.as_ref().map_or(Lookup::Miss(opkeep_store::Miss::Absent), get);
         if let Lookup::Miss(miss) = &found {
             self.0.warn_of(miss);
         }
         found
+    }
+
+    /// Opens the entry of the local store, and reads no more than its head and, with trusted keys, its signatures: for a caller that
+    /// needs few of its members, or none. `None` for a miss of any kind. The look-up is not counted.
+    pub fn open_entry(&self, key: &Digest) -> Option<OpenEntry<'_>> {
+        let entry = self.0.store.as_ref()?.open_entry(key).ok()?;
+        let read = |name: &str| entry.read_member(name).map(|member| member.map(Cow::from));
+        let is_trusted = self.0.trust.check_local(entry.head(), read).is_ok();
+        is_trusted.then_some(entry)
+    }
+
+    /// Whether only entries are taken that a trusted key signed, or that this host built.
+    pub fn demands_signatures(&self) -> bool {
+        self.0.trust.demands_signatures()
     }
 
     /// Counts a miss of [`get_uncounted`](Self::get_uncounted).
@@ -102,13 +120,14 @@ impl TargetCache {
         self.0.fetch(keys, query)
     }
 
-    /// Writes an entry to the local store without a ticket, in place of an existing one. Returns `None` if the store is not
-    /// written.
+    /// Writes an entry that the caller built to the local store without a ticket, in place of an existing one. Returns `None` if the
+    /// store is not written. The entry is not shared with other hosts.
     ///
     /// # Errors
     /// The store could not write the entry. The cache has emitted a warning.
     pub fn put(&self, key: &Digest, members: &EntryBuilder<'_>) -> Result<Option<PutOutcome>, StoreError> {
-        self.0.put(key, members, Overwrite::Always)
+        let signatures = self.0.trust.sign(key, members, false);
+        self.0.put(key, &signatures.for_store(members), Overwrite::Always)
     }
 
     /// Returns an entry that the caller uses, or a ticket to build it.

@@ -141,10 +141,12 @@ impl Ticket {
             return Err(PublishError::Forked);
         }
         let Self { target, key, miss, lock, lease, cancel, process: _ } = self;
-        let local = target.put(&key, members, miss.overwrite());
+        // An entry that was not validated is not shared.
+        let signatures = target.trust.sign(&key, members, is_shared && members.validation() > 0);
+        let local = target.put(&key, &signatures.for_store(members), miss.overwrite());
         drop(lock);
         let upload = match is_shared {
-            true => target.upload(&key, members, lease),
+            true => target.upload(&key, members, &signatures, lease),
             false => None,
         };
         if let (Some(upload), Some(deadline)) = (&upload, deadline) {

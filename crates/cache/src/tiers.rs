@@ -17,7 +17,8 @@ use crate::outage::Outage;
 use crate::per_process::PerProcess;
 use crate::plan_lease::PlanLease;
 use crate::query::{Accept, Query};
-use crate::remote::{News, ObjectNames, RemoteTarget, RemoteTier};
+use crate::remote::{EntryNames, Namespace, News, ObjectNames, RemoteTarget, RemoteTier};
+use crate::signing::{Keys, OwnSignatures, TargetTrust};
 use crate::upload::{Upload, UploadState, Uploads};
 use crate::warning::{WarningKind, Warnings};
 
@@ -26,6 +27,9 @@ pub(crate) struct Shared {
     pub(crate) mode: CacheMode,
     pub(crate) store: Option<Store>,
     pub(crate) remote: Option<Arc<RemoteTier>>,
+    pub(crate) keys: Arc<Keys>,
+    /// The namespace that entries are signed for.
+    pub(crate) namespace: Namespace,
     pub(crate) warnings: Warnings,
     /// The locks of keys that other hosts have leased.
     pub(crate) kept_locks: KeptLocks,
@@ -64,6 +68,7 @@ pub(crate) struct Target {
     pub(crate) name: String,
     pub(crate) store: Option<TargetStore>,
     pub(crate) remote: Option<Arc<RemoteTarget>>,
+    pub(crate) trust: TargetTrust,
 }
 
 /// The outcome of one look-up.
@@ -74,6 +79,7 @@ pub(crate) enum Looked {
 
 impl Target {
     pub(crate) fn new(shared: Arc<Shared>, name: String, store: Option<TargetStore>) -> Self {
+        let trust = TargetTrust::new(Arc::clone(&shared.keys), shared.namespace.clone(), &name);
         let tier = shared.remote.as_ref().filter(|tier| tier.client().reads());
         let remote = tier.and_then(|tier| {
             let names = ObjectNames::new(&tier.client().config().namespace, &name)?;
@@ -82,9 +88,10 @@ impl Target {
                 counted.iter().for_each(TargetStore::count_remote_error);
                 warnings.warn(WarningKind::Remote, text);
             };
-            Some(Arc::new(RemoteTarget::new(Arc::clone(tier), names, Arc::new(on_failure))))
+            let entries = EntryNames::new(names, trust.clone());
+            Some(Arc::new(RemoteTarget::new(Arc::clone(tier), entries, Arc::new(on_failure))))
         });
-        Self { shared, name, store, remote }
+        Self { shared, name, store, remote, trust }
     }
 
     pub(crate) fn warn(&self, kind: WarningKind, text: impl fmt::Display) {
@@ -129,7 +136,7 @@ impl Target {
     ) -> Result<Looked, opkeep_store::Miss> {
         let Some(store) = &self.store else { return Ok(Looked::Missing(Miss::NoStore)) };
         let mut verdict = Accept::Ignore;
-        let found = store.get_if(key, |entry| {
+        let found = self.get_trusted(store, key, |entry| {
             verdict = (query.accept)(entry);
             matches!(verdict, Accept::Take | Accept::Validated { .. })
         });
@@ -146,6 +153,36 @@ impl Target {
             Accept::Ignore => Looked::Missing(Miss::Ignored),
             Accept::Replace(reason) => Looked::Missing(Miss::Replaced(reason)),
         })
+    }
+
+    /// Looks up an entry in the local store, for a caller that uses it only if `is_used` returns true. An entry whose signatures do not
+    /// count is a miss.
+    pub(crate) fn get_trusted(
+        &self,
+        store: &TargetStore,
+        key: &Digest,
+        is_used: impl FnOnce(&Entry) -> bool,
+    ) -> Lookup {
+        let mut checked = Ok(());
+        let found = store.get_if(key, |entry| {
+            checked = self.trust.check_stored(entry);
+            checked.is_ok() && is_used(entry)
+        });
+        match checked {
+            Ok(()) => found,
+            Err(reason) => {
+                let reason =
+                    format!("{reason}; it is replaced by a trusted entry, or one that is built here");
+                let error = StoreError::Unsigned { path: store.path(key), reason };
+                Lookup::Miss(opkeep_store::Miss::Untrusted(error))
+            }
+        }
+    }
+
+    /// Whether the local store has an entry that can be used, as far as its signatures tell.
+    pub(crate) fn has_trusted(&self, key: &Digest) -> bool {
+        let has = |store: &TargetStore| matches!(self.get_trusted(store, key, |_| false), Lookup::Hit(_));
+        self.store.as_ref().is_some_and(has)
     }
 
     /// Warns of a damaged entry, and quarantines it if its key is locked.
@@ -219,13 +256,14 @@ impl Target {
 
     /// Returns the remote tier, if the mode and the policy allow writing to it.
     pub(crate) fn written_remote(&self) -> Option<&RemoteTarget> {
-        self.remote.as_deref().filter(|remote| remote.client().writes() && self.shared.mode.writes())
+        let may_send = self.shared.mode.writes() && self.shared.keys.may_send();
+        self.remote.as_deref().filter(|remote| remote.client().writes() && may_send)
     }
 
-    /// Returns the remote tier, if leases are used. A mode that does not read entries uses no leases: hosts would wait for each
-    /// other without using each other's entries.
+    /// Returns the remote tier, if leases are used. A mode that does not read entries uses no leases, nor does a host that does not
+    /// trust its own signing key: hosts would wait for each other without using each other's entries.
     pub(crate) fn leases(&self) -> Option<&RemoteTarget> {
-        self.written_remote().filter(|_| self.shared.mode.reads())
+        self.written_remote().filter(|_| self.shared.mode.reads() && self.shared.keys.takes_own())
     }
 
     /// Returns the remote tier, if it is used at all.
@@ -242,8 +280,12 @@ impl Target {
             self.remote_failed(why);
             false
         });
-        let News::Entry(entry) = remote.news(key) else { return None };
-        self.judge(entry, query, missing)
+        while let News::Entry(entry) = remote.news(key) {
+            if let Some(taken) = self.judge(entry, query, missing) {
+                return Some(taken);
+            }
+        }
+        None
     }
 
     /// Has the caller judge an entry that the remote tier returned. An entry that the caller uses is written to the local store.
@@ -273,7 +315,10 @@ impl Target {
         self.remote.iter().for_each(|remote| remote.finished(entry.key()));
         // The hit does not depend on the local store, and `put` warns of an error.
         let stamped = entry.revalidated(stamp, &borrowed(&renewed));
-        let _ = self.put(entry.key(), &stamped, missing.overwrite());
+        // An entry of the local store that is not trusted was not seen by the caller, and gives way.
+        let is_replaced = self.trust.demands_signatures();
+        let overwrite = if is_replaced { Overwrite::Always } else { missing.overwrite() };
+        let _ = self.put(entry.key(), &stamped, overwrite);
         drop(stamped);
         Some(entry)
     }
@@ -283,13 +328,14 @@ impl Target {
         &self,
         key: &Digest,
         members: &EntryBuilder<'_>,
+        signatures: &OwnSignatures,
         lease: Option<PlanLease>,
     ) -> Option<Arc<UploadState>> {
         // An entry with the stamp 0 was not validated, and other hosts could not validate it either.
         let is_shared = self.written_remote().is_some() && members.validation() > 0;
         let remote = self.remote.as_ref().filter(|_| is_shared)?;
-        let file = members.encode(key).filter(|file| remote.takes(file.len()))?;
-        let replaces = !self.shared.mode.reads() || remote.is_refused(key);
+        let file = signatures.for_remote(members).encode(key).filter(|file| remote.takes(file.len()))?;
+        let replaces = !self.shared.mode.reads() || remote.is_refused(key) || !self.shared.keys.takes_own();
         if let Some(store) = self.written_store() {
             // Without the mark, the entry is sent once, or never.
             let _ = store.mark_unsent(key, replaces);
@@ -299,6 +345,7 @@ impl Target {
             remote: Arc::clone(remote),
             store: self.store.clone(),
             key: *key,
+            signer: signatures.signer,
             file,
             replaces,
             lease,

@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 use opkeep_store::TargetStore;
+use opkeep_trust::SignerId;
 
 use crate::plan_lease::PlanLease;
-use crate::remote::{Limits, RemoteTarget, guarded};
+use crate::remote::{Limits, RemoteTarget, SentEntry, guarded};
 
 /// The maximum number and size of the entries of one call.
 pub(crate) const MAX_BATCH: (usize, u64) = (64, 8 << 20);
@@ -30,6 +31,8 @@ pub(crate) struct Upload {
     pub(crate) remote: Arc<RemoteTarget>,
     pub(crate) store: Option<TargetStore>,
     pub(crate) key: Digest,
+    /// The signer whose name the entry gets.
+    pub(crate) signer: Option<SignerId>,
     pub(crate) file: Vec<u8>,
     /// Whether the entry replaces an existing one.
     pub(crate) replaces: bool,
@@ -209,7 +212,11 @@ fn send(uploads: Vec<Upload>) {
     let Some(first) = uploads.first() else { return };
     let (remote, replaces) = (Arc::clone(&first.remote), first.replaces);
     let mut batch = Batch::unsent(uploads);
-    let entries: Vec<_> = batch.uploads.iter().map(|upload| (&upload.key, &upload.file[..])).collect();
+    let entries = batch.uploads.iter().map(|Upload { key, signer, file, .. }| {
+        let signer = *signer;
+        SentEntry { key, signer, file }
+    });
+    let entries: Vec<_> = entries.collect();
     let sent = remote.put_many(&entries, replaces, Limits::default());
     drop(entries);
     batch.is_sent = matches!(sent, Ok(true));

@@ -68,7 +68,7 @@ impl TargetFiles {
     ) -> Result<Option<T>, EmbedError> {
         let (_, target) = self.current()?;
         let judge = self.judge(expectations);
-        let entry = target.store().and_then(|store| store.open_entry(&self.entry_key(key)).ok());
+        let entry = target.open_entry(&self.entry_key(key));
         let Some(entry) = entry.filter(|entry| judge.takes(entry.head())) else { return Ok(None) };
         let found = placed(&mut group_file_heads(entry.head()));
         found.iter().for_each(|_| entry.count_hit());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use opkeep_cache::RemoteConfig;
+use opkeep_cache::{RemoteConfig, TrustConfig};
 use opkeep_fs::Fs;
 use opkeep_kernel_meta::{ForeignFiles, LeaveForeign, View, ViewError};
 use opkeep_store::{CacheMode, StoreConfig, resolve_path};
@@ -28,6 +28,8 @@ pub struct Config {
     pub store: Option<StoreConfig>,
     /// The remote tier, if there is one. A remote tier never fails a build.
     pub remote: Option<RemoteConfig>,
+    /// The keys that sign kernels, and those whose signatures are demanded. If they are, imported kernels are not used.
+    pub trust: TrustConfig,
     /// The cache mode.
     pub mode: CacheMode,
     /// The number of compilers that this process runs at once. If unset, the backend decides.
@@ -70,6 +72,7 @@ impl Default for Config {
         Self {
             store: None,
             remote: None,
+            trust: TrustConfig::default(),
             mode: CacheMode::Enable,
             jobs: None,
             machine_jobs: None,

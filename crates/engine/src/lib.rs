@@ -195,7 +195,7 @@ pub use opkeep_backend::{
     Backend, BackendEntry, BackendError, Buffer, CompileRequest, Context, Diagnostics, FileDigests,
     LoadedKernel, Loader, Registry, Support, Unsupported,
 };
-pub use opkeep_cache::{Cache, CacheError, Claim, Query, RemoteConfig, TargetCache, Ticket};
+pub use opkeep_cache::{Cache, CacheError, Claim, Query, RemoteConfig, TargetCache, Ticket, TrustConfig};
 pub use opkeep_descriptor::{
     Arg, BuildSpec, Descriptor, Diff, Envelope, Job, KernelName, Key, ResolvedSpec, read_info,
 };

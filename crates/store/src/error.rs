@@ -21,6 +21,7 @@ impl StoreError {
             Self::NotADirectory { .. }
             | Self::Foreign { .. }
             | Self::Untrusted { .. }
+            | Self::Unsigned { .. }
             | Self::ClosedLock { .. }
             | Self::TargetName { .. }
             | Self::InKernelCache { .. }
@@ -63,6 +64,15 @@ pub enum StoreError {
         path: PathBuf,
         /// The cause.
         source: std::io::Error,
+    },
+    /// The caller uses only entries that are signed by keys that it trusts, and this one is not. The store reports it for no entry:
+    /// it is the caller's judgement.
+    #[error("the entry `{path}` is not used: {reason}")]
+    Unsigned {
+        /// The entry's file.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
     },
     /// The path of the store is not a directory, or a path below its root leads through a link.
     #[error(

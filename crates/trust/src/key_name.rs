@@ -14,6 +14,11 @@ impl KeyName {
     /// The maximum number of bytes in a name.
     pub const MAX_LEN: usize = 64;
 
+    /// The name of the key of a host.
+    pub(crate) fn of_host(number: u64) -> Self {
+        Self(format!("host-{number:016x}"))
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -42,6 +42,7 @@
 
 mod content;
 mod error;
+mod host_key;
 mod key_file;
 mod key_name;
 mod key_text;

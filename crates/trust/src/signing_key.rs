@@ -29,13 +29,10 @@ impl SigningKey {
     /// # Errors
     /// [`TrustError::Random`].
     pub fn generate(name: KeyName) -> Result<Self, TrustError> {
-        let mut seed = Zeroizing::new([0; 32]);
-        let failed = |error: getrandom::Error| TrustError::Random { reason: error.to_string() };
-        getrandom::fill(seed.as_mut()).map_err(failed)?;
-        Ok(Self::new(name, ed25519_dalek::SigningKey::from_bytes(&seed)))
+        Ok(Self::new(name, ed25519_dalek::SigningKey::from_bytes(&*random_seed()?)))
     }
 
-    fn new(name: KeyName, key: ed25519_dalek::SigningKey) -> Self {
+    pub(crate) fn new(name: KeyName, key: ed25519_dalek::SigningKey) -> Self {
         let public = PublicKey::new(name, key.verifying_key());
         Self { key, public }
     }
@@ -56,6 +53,14 @@ impl SigningKey {
         let pair = Zeroizing::new(self.key.to_keypair_bytes());
         key_text::encode(self.public.name(), pair.as_ref())
     }
+}
+
+/// Returns random bytes of the system. They are erased when they are dropped.
+pub(crate) fn random_seed() -> Result<Zeroizing<[u8; 32]>, TrustError> {
+    let mut seed = Zeroizing::new([0; 32]);
+    let failed = |error: getrandom::Error| TrustError::Random { reason: error.to_string() };
+    getrandom::fill(seed.as_mut()).map_err(failed)?;
+    Ok(seed)
 }
 
 impl FromStr for SigningKey {

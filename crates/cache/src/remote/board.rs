@@ -4,7 +4,7 @@
 //! A thread asks while callers wait, at the times of a [`PollSchedule`]. A caller that begins a key asks itself, unless the board is
 //! fresh; the call asks for all other missing keys of the plan as well. So a key that another host builds costs no call of its own.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ use opkeep_fs::ProcessId;
 use opkeep_store::Entry;
 
 use super::call::{Limits, guarded};
-use super::client::{RemoteClient, checked};
-use super::lease::{LeaseBatch, LeaseReading, LeaseStep, LeaseTable, OnFailure, Poll, Question};
-use super::names::ObjectNames;
+use super::client::RemoteClient;
+use super::entry_names::EntryNames;
+use super::lease::{LeaseReading, LeaseStep, LeaseTable, OnFailure, Poll, Question};
 use super::object::{LeaseToken, LeaseValue, ObjectName};
 use crate::random::random_number;
 use crate::timer::{Timed, Timer};
@@ -28,13 +28,13 @@ pub(super) struct Board {
     client: Arc<RemoteClient>,
     /// The boards of all targets, which one thread visits.
     boards: Arc<Timer<Board>>,
-    names: ObjectNames,
+    entries: EntryNames,
     on_failure: OnFailure,
     state: Mutex<State>,
 }
 
 struct State {
-    table: LeaseTable<Box<Entry>>,
+    table: LeaseTable<Arrived>,
     /// The counter of the plan.
     counter: Option<ObjectName>,
     /// Whether the thread will visit the board.
@@ -43,6 +43,9 @@ struct State {
     /// The keys whose entries in the engine are wrong: an own entry replaces them.
     refused: HashSet<Digest>,
 }
+
+/// The entries of one key that arrived, and that no caller has seen, in the order in which they were asked for: one of each signer.
+type Arrived = VecDeque<Box<Entry>>;
 
 /// What the board knows of a key.
 pub(crate) enum News {
@@ -59,20 +62,47 @@ pub(crate) struct Watch {
     process: ProcessId,
 }
 
+/// The entries of one key in the answer of an engine.
+#[derive(Default)]
+struct Arrivals {
+    /// Those that were checked, each with the position of its name.
+    entries: Vec<(usize, Box<Entry>)>,
+    /// The problem of one that is wrong.
+    wrong: Option<String>,
+}
+
+impl Arrivals {
+    fn add(&mut self, at: usize, checked: Result<Entry, String>) {
+        match checked {
+            Ok(entry) => self.entries.push((at, Box::new(entry))),
+            Err(why) => self.wrong = Some(why),
+        }
+    }
+
+    fn in_order(mut self) -> Arrived {
+        self.entries.sort_by_key(|(at, _)| *at);
+        self.entries.into_iter().map(|(_, entry)| entry).collect()
+    }
+}
+
+fn bytes_of(arrived: &Arrived) -> u64 {
+    arrived.iter().map(|entry| entry.file_bytes()).sum()
+}
+
 impl Board {
     pub(super) fn new(
         client: Arc<RemoteClient>,
         boards: Arc<Timer<Board>>,
-        names: ObjectNames,
+        entries: EntryNames,
         on_failure: OnFailure,
     ) -> Arc<Self> {
         let state = Mutex::new(State::new(client.lease_ttl()));
-        Arc::new(Self { client, boards, names, on_failure, state })
+        Arc::new(Self { client, boards, entries, on_failure, state })
     }
 
     /// Sets the plan: `keys` are all keys of a build, of which the local store lacks `missing`.
     pub(super) fn plan(&self, keys: &[Digest], missing: &[Digest]) {
-        let counter = self.names.progress(keys);
+        let counter = self.entries.names.progress(keys);
         let mut state = self.locked();
         state.counter = Some(counter);
         state.table.plan(missing);
@@ -103,18 +133,21 @@ impl Board {
         generation: u64,
         limits: Limits<'_>,
     ) -> Result<Option<LeaseReading>, String> {
-        let names = [self.names.entry(key), self.names.lease(key, generation + 1)];
-        let (mut above, mut entry) = (None, None);
+        let mut names = vec![self.entries.names.lease(key, generation + 1)];
+        names.extend(self.entries.of(key));
+        let (mut above, mut arrivals) = (None, Arrivals::default());
         let answer = self.client.get_many(&names, limits, &mut |at, content| match at {
-            0 => entry = Some(content),
-            _ => above = Some(content),
+            0 => above = Some(content),
+            at => arrivals.add(at, self.entries.checked(content, key, &names[at])),
         });
-        match entry.map(|content| checked(content, key)) {
-            Some(Ok(entry)) => {
-                self.locked().table.note_own_entry(key, Box::new(entry), Instant::now());
-            }
-            Some(Err(why)) if self.refuse(key) => self.warn_of_entry(&why),
-            Some(Err(_)) | None => {}
+        if let Some(why) = &arrivals.wrong
+            && self.refuse(key)
+        {
+            self.warn_of_entry(why);
+        }
+        let arrived = arrivals.in_order();
+        if !arrived.is_empty() {
+            self.locked().table.note_own_entry(key, arrived, Instant::now());
         }
         Ok(answer?.then(|| LeaseReading::new(above.as_deref())))
     }
@@ -122,32 +155,42 @@ impl Board {
     /// Makes one call for the leases on `keys` and, if `has_entries`, for their entries. Returns whether it changed what the board
     /// knows; `None` if the engine did not answer.
     fn ask(&self, keys: Vec<Digest>, has_entries: bool, limits: Limits<'_>) -> Result<Option<bool>, String> {
-        let has_leases = self.client.may_have_leases();
+        let has_leases = self.client.may_have_leases() && self.entries.have_leases();
         let mut batch = self.locked().table.batch(keys, has_entries, has_leases, Instant::now());
-        let names = self.names_of(&batch);
-        let mut entries = Vec::new();
-        let answer = self.client.get_many(&names, limits, &mut |at, content| match batch.questions()[at] {
-            Question::Entry { key } => {
-                let key = batch.keys()[key];
-                entries.push((key, checked(content, &key)));
+        let (mut names, mut asked) = (Vec::new(), Vec::new());
+        for (at, question) in batch.questions().iter().enumerate() {
+            match *question {
+                Question::Entry { key } => names.extend(self.entries.of(&batch.keys()[key])),
+                Question::Lease { key, generation } => {
+                    names.push(self.entries.names.lease(&batch.keys()[key], generation));
+                }
             }
-            Question::Lease { .. } => batch.found_lease(at, &content),
-        });
+            asked.resize(names.len(), at);
+        }
+        let mut arrivals: Vec<_> = batch.keys().iter().map(|_| Arrivals::default()).collect();
+        let answer =
+            self.client.get_many(&names, limits, &mut |at, content| match batch.questions()[asked[at]] {
+                Question::Entry { key } => {
+                    arrivals[key].add(at, self.entries.checked(content, &batch.keys()[key], &names[at]));
+                }
+                Question::Lease { .. } => batch.found_lease(asked[at], &content),
+            });
         let mut had_news = false;
         let mut wrong = None;
         let mut state = self.locked();
-        for (key, entry) in entries {
-            match entry {
-                Ok(entry) => {
-                    had_news = true;
-                    if state.table.is_watched(&key)
-                        || state.unclaimed_bytes + entry.file_bytes() <= MAX_UNCLAIMED_BYTES
-                    {
-                        state.table.note_entry(&key, Box::new(entry));
-                    }
+        for (key, arrivals) in batch.keys().iter().zip(arrivals) {
+            if let Some(why) = &arrivals.wrong
+                && state.refused.insert(*key)
+            {
+                wrong = Some(why.clone());
+            }
+            let arrived = arrivals.in_order();
+            if !arrived.is_empty() {
+                had_news = true;
+                let is_watched = state.table.is_watched(key);
+                if is_watched || state.unclaimed_bytes + bytes_of(&arrived) <= MAX_UNCLAIMED_BYTES {
+                    state.table.note_entry(key, arrived);
                 }
-                Err(why) if state.refused.insert(key) => wrong = Some(why),
-                Err(_) => {}
             }
         }
         // If the engine did not answer for all names, an object that did not arrive may exist.
@@ -162,22 +205,15 @@ impl Board {
         Ok(answer?.then_some(had_news))
     }
 
-    fn names_of(&self, batch: &LeaseBatch) -> Vec<ObjectName> {
-        let keys = batch.keys();
-        let name = |question: &Question| match *question {
-            Question::Entry { key } => self.names.entry(&keys[key]),
-            Question::Lease { key, generation } => self.names.lease(&keys[key], generation),
-        };
-        batch.questions().iter().map(name).collect()
-    }
-
-    /// Returns what the board knows of `key`. An entry is returned once.
+    /// Returns what the board knows of `key`. An entry is returned once; while there are more, the next call returns another one.
     pub(super) fn news(&self, key: &Digest) -> News {
         let mut state = self.locked();
-        match state.table.take_entry(key) {
-            Some(entry) => News::Entry(entry),
-            None => News::Step(state.table.step(key)),
+        let mut arrived = state.table.take_entry(key).unwrap_or_default();
+        let Some(entry) = arrived.pop_front() else { return News::Step(state.table.step(key)) };
+        if !arrived.is_empty() {
+            state.table.note_entry(key, arrived);
         }
+        News::Entry(entry)
     }
 
     /// Records that the claim of a lease found that of another host.
@@ -188,7 +224,10 @@ impl Board {
     /// Returns the stale leases on `key` below `generation`.
     pub(super) fn below(&self, key: &Digest, generation: u64) -> Vec<(ObjectName, LeaseToken)> {
         let below = self.locked().table.below(key, generation);
-        below.into_iter().map(|(generation, token)| (self.names.lease(key, generation), token)).collect()
+        below
+            .into_iter()
+            .map(|(generation, token)| (self.entries.names.lease(key, generation), token))
+            .collect()
     }
 
     /// Records that the entry in the engine is wrong. Returns whether that is new.
@@ -293,7 +332,7 @@ impl State {
     }
 
     fn count_unclaimed(&mut self) {
-        self.unclaimed_bytes = self.table.unclaimed().map(|entry| entry.file_bytes()).sum();
+        self.unclaimed_bytes = self.table.unclaimed().map(bytes_of).sum();
     }
 }
 

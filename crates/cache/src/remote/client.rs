@@ -16,6 +16,7 @@ use super::engine::{Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, PutA
 use super::error::RemoteError;
 use super::health::{CallEnd, PAUSE};
 use super::object::{LeaseToken, LeaseValue, ObjectName};
+use crate::signing::TargetTrust;
 
 /// A lease that nothing renews is kept by the engine for so many times to live, only to be collected.
 const KEPT_TTLS: u32 = 4;
@@ -285,10 +286,15 @@ fn expect(answers: usize, requests: usize) -> Result<(), RemoteError> {
     }
 }
 
-/// Decodes the bytes that an engine returned, checks every digest, and sets the stamp to 0, since another host's validation does not
-/// count here. The error is for people.
-pub(crate) fn checked(file: Vec<u8>, key: &Digest) -> Result<Entry, String> {
-    let invalid = |why: String| format!("an entry of the remote cache is not valid: {why}");
+/// Decodes the bytes that an engine returned, checks every digest and the signatures, and sets the stamp to 0, since another host's
+/// validation does not count here. The error is for people.
+pub(crate) fn checked(
+    file: Vec<u8>,
+    key: &Digest,
+    name: &ObjectName,
+    trust: &TargetTrust,
+) -> Result<Entry, String> {
+    let invalid = |why: String| format!("an entry of the remote cache is not valid: {why} (`{name}`)");
     if file.len() as u64 > MAX_ENTRY_BYTES {
         let found = file.len();
         return Err(invalid(format!("it has {found} bytes, at most {MAX_ENTRY_BYTES} are allowed")));
@@ -297,6 +303,8 @@ pub(crate) fn checked(file: Vec<u8>, key: &Digest) -> Result<Entry, String> {
     for name in entry.names() {
         entry.lazy_member(name).map_err(|damage| invalid(damage.to_string()))?;
     }
+    let untrusted = |why| format!("an entry of the remote cache is not trusted: {why} (`{name}`)");
+    trust.check_remote(&entry).map_err(untrusted)?;
     if entry.validation() == 0 {
         return Ok(entry);
     }

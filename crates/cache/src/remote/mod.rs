@@ -1,7 +1,7 @@
 //! A cache that hosts share: the interface that the client of an engine implements, the calls to it, and the leases of hosts.
 //!
-//! A remote tier never fails a build, and is not trusted: each entry is decoded, all of its digests are checked, its
-//! validation stamp is set to 0, and the caller decides whether to use it. After a failed call there is a warning, and the
+//! A remote tier never fails a build, and is not trusted: each entry is decoded, all of its digests and, with trusted keys, its
+//! signatures are checked, its validation stamp is set to 0, and the caller decides whether to use it. After a failed call there is a warning, and the
 //! entry is built locally.
 //!
 //! Each call ends at the timeout in the configuration, or at the caller's deadline or cancellation if that is earlier.
@@ -12,6 +12,7 @@ mod client;
 mod config;
 mod context;
 mod engine;
+mod entry_names;
 mod error;
 mod health;
 pub mod lease;
@@ -21,14 +22,14 @@ mod tier;
 
 pub(crate) use board::{News, Watch};
 pub(crate) use call::{Limits, guarded};
-pub(crate) use client::checked;
 pub use config::{RemoteConfig, RemotePolicy};
 pub use context::RemoteContext;
 pub use engine::{
     Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, ListedObject, Listing, PutAnswer, RemoteEngine,
     RemoteObject,
 };
+pub(crate) use entry_names::EntryNames;
 pub use error::RemoteError;
 pub use names::{Namespace, NamespaceError, ObjectNames};
 pub use object::{LeaseToken, LeaseValue, LeaseValueError, ObjectName, ObjectNameError};
-pub(crate) use tier::{Claimed, RemoteTarget, RemoteTier};
+pub(crate) use tier::{Claimed, RemoteTarget, RemoteTier, SentEntry};

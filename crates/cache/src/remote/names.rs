@@ -2,16 +2,19 @@
 //!
 //! | name | object |
 //! |---|---|
-//! | `v1/<namespace>/<target>/e/<key>` | an entry |
+//! | `v1/<namespace>/<target>/e/<key>` | an entry without a signature that counts |
+//! | `v1/<namespace>/<target>/e/<key>.<signer>` | an entry that this signer vouches for |
 //! | `v1/<namespace>/<target>/l/<key>.<generation>` | a lease |
 //! | `v1/<namespace>/<target>/p/<plan>` | the progress of a plan |
 //!
-//! A key and a plan have 64 hexadecimal digits. All names are shorter than the longest that an engine takes.
+//! A key and a plan have 64 hexadecimal digits, a signer has 16. Since signed entries have names of their own, an entry that someone
+//! else stores never hides one. The name proves nothing: the signature in the entry does. All names are shorter than the longest that an engine takes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use opkeep_digest::{Digest, Hasher};
+use opkeep_trust::SignerId;
 use thiserror::Error;
 
 use super::object::ObjectName;
@@ -86,6 +89,14 @@ impl ObjectNames {
         self.name(format_args!("e/{key}"))
     }
 
+    /// Returns the name of the entry under `key` that `signer` vouches for; without a signer, that of the unsigned one.
+    pub fn entry_of(&self, key: &Digest, signer: Option<SignerId>) -> ObjectName {
+        match signer {
+            None => self.entry(key),
+            Some(signer) => self.name(format_args!("e/{key}.{signer}")),
+        }
+    }
+
     /// Returns the name of a lease on `key`.
     pub fn lease(&self, key: &Digest, generation: u64) -> ObjectName {
         self.name(format_args!("l/{key}.{generation}"))
@@ -137,6 +148,9 @@ mod tests {
         let names = ObjectNames::new(&Namespace::default(), "cpu-x86_64").unwrap();
         let key = Digest::of(b"key");
         assert_eq!(names.entry(&key).as_str(), format!("v1/default/cpu-x86_64/e/{key}"));
+        let signer = "0123456789abcdef".parse().unwrap();
+        let signed = format!("v1/default/cpu-x86_64/e/{key}.0123456789abcdef");
+        assert_eq!(names.entry_of(&key, Some(signer)).as_str(), signed);
         assert_eq!(names.lease(&key, 3).as_str(), format!("v1/default/cpu-x86_64/l/{key}.3"));
     }
 

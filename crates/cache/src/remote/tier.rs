@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
+use opkeep_trust::SignerId;
 
 use super::board::{Board, News, Watch};
 use super::call::Limits;
 use super::client::{Existing, RemoteClient};
 use super::config::RemoteConfig;
 use super::engine::{ClaimAnswer, ExclusiveCreate, RemoteObject};
+use super::entry_names::EntryNames;
 use super::lease::{HeldLease, HeldLeases, LeaseReading, OnFailure};
-use super::names::ObjectNames;
+use super::object::ObjectName;
 use crate::per_process::PerProcess;
 use crate::timer::Timer;
 
@@ -43,9 +45,9 @@ impl RemoteTier {
         self.leases.get(|| HeldLeases::new(Arc::clone(&self.client)))
     }
 
-    fn board(&self, names: &ObjectNames, on_failure: &OnFailure) -> Arc<Board> {
+    fn board(&self, entries: &EntryNames, on_failure: &OnFailure) -> Arc<Board> {
         let (client, boards) = (Arc::clone(&self.client), Arc::clone(&self.boards));
-        Board::new(client, boards, names.clone(), Arc::clone(on_failure))
+        Board::new(client, boards, entries.clone(), Arc::clone(on_failure))
     }
 }
 
@@ -58,9 +60,17 @@ impl fmt::Debug for RemoteTier {
 /// The part of a remote tier for one target.
 pub(crate) struct RemoteTarget {
     tier: Arc<RemoteTier>,
-    names: ObjectNames,
+    entries: EntryNames,
     board: PerProcess<Arc<Board>>,
     on_failure: OnFailure,
+}
+
+/// An entry that is stored in the engine.
+pub(crate) struct SentEntry<'a> {
+    pub(crate) key: &'a Digest,
+    /// The signer whose name it gets.
+    pub(crate) signer: Option<SignerId>,
+    pub(crate) file: &'a [u8],
 }
 
 /// The answer to the claim of a lease.
@@ -73,11 +83,11 @@ pub(crate) enum Claimed {
 }
 
 impl RemoteTarget {
-    /// Creates the part for the target whose objects are `names`. `on_failure` is called with the cause of each failure on another
+    /// Creates the part for the target whose objects are `entries`. `on_failure` is called with the cause of each failure on another
     /// thread.
-    pub(crate) fn new(tier: Arc<RemoteTier>, names: ObjectNames, on_failure: OnFailure) -> Self {
-        let board = tier.board(&names, &on_failure);
-        Self { tier, names, board: PerProcess::new(board), on_failure }
+    pub(crate) fn new(tier: Arc<RemoteTier>, entries: EntryNames, on_failure: OnFailure) -> Self {
+        let board = tier.board(&entries, &on_failure);
+        Self { tier, entries, board: PerProcess::new(board), on_failure }
     }
 
     pub(crate) fn client(&self) -> &RemoteClient {
@@ -85,7 +95,7 @@ impl RemoteTarget {
     }
 
     fn board(&self) -> &Arc<Board> {
-        self.board.get(|| self.tier.board(&self.names, &self.on_failure))
+        self.board.get(|| self.tier.board(&self.entries, &self.on_failure))
     }
 
     /// Sets the plan of the build: all of its keys, and those that the local store lacks.
@@ -98,15 +108,21 @@ impl RemoteTarget {
         self.board().look(key, limits)
     }
 
-    /// Requests the entries of `keys`, and calls `found` with the index of each and its content as it arrives.
+    pub(crate) fn entries(&self) -> &EntryNames {
+        &self.entries
+    }
+
+    /// Requests the entries of `keys`, and calls `found` with the index of the key, the content and the name of each as it arrives:
+    /// several signers may have stored one each.
     pub(crate) fn get_entries(
         &self,
         keys: &[Digest],
         limits: Limits<'_>,
-        found: &mut dyn FnMut(usize, Vec<u8>),
+        found: &mut dyn FnMut(usize, Vec<u8>, &ObjectName),
     ) -> Result<bool, String> {
-        let names: Vec<_> = keys.iter().map(|key| self.names.entry(key)).collect();
-        self.client().get_many(&names, limits, found)
+        let names: Vec<_> = keys.iter().flat_map(|key| self.entries.of(key)).collect();
+        let count = self.entries.count();
+        self.client().get_many(&names, limits, &mut |at, content| found(at / count, content, &names[at]))
     }
 
     /// Asks for the leases on `keys`, whose entries are known to be missing.
@@ -136,7 +152,8 @@ impl RemoteTarget {
         hold_limit: Duration,
         limits: Limits<'_>,
     ) -> Result<Claimed, String> {
-        let (leases, name, asked) = (self.tier.leases(), self.names.lease(key, generation), Instant::now());
+        let (leases, name, asked) =
+            (self.tier.leases(), self.entries.names.lease(key, generation), Instant::now());
         let names = [name];
         let answers = self.client().claim(&names, &leases.value(), 1, limits)?;
         let [name] = names;
@@ -194,17 +211,18 @@ impl RemoteTarget {
     /// Stores entries in one call. Returns whether they are in the engine now.
     pub(crate) fn put_many(
         &self,
-        entries: &[(&Digest, &[u8])],
+        entries: &[SentEntry<'_>],
         replaces: bool,
         limits: Limits<'_>,
     ) -> Result<bool, String> {
         let existing = if replaces { Existing::Replace } else { Existing::Keep };
-        let names: Vec<_> = entries.iter().map(|(key, _)| self.names.entry(key)).collect();
+        let names: Vec<_> =
+            entries.iter().map(|entry| self.entries.names.entry_of(entry.key, entry.signer)).collect();
         let named = names.iter().zip(entries);
-        let objects: Vec<_> = named.map(|(name, (_, file))| RemoteObject::new(name, file)).collect();
+        let objects: Vec<_> = named.map(|(name, entry)| RemoteObject::new(name, entry.file)).collect();
         let is_stored = self.client().put(&objects, existing, limits)?;
         if is_stored {
-            entries.iter().for_each(|(key, _)| self.board().replaced(key));
+            entries.iter().for_each(|entry| self.board().replaced(entry.key));
         }
         Ok(is_stored)
     }

@@ -19,6 +19,7 @@ mod limits;
 mod races;
 #[cfg(test)]
 mod remote;
+mod signing;
 #[cfg(test)]
 mod trouble;
 #[cfg(test)]

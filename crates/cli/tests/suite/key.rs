@@ -114,7 +114,7 @@ fn a_secret_key_that_others_can_read_is_not_used() {
     let place = Place::untouched();
     let (_, secret) = generate(&place, "one", "secret");
     let path = place.path("secret");
-    for mode in [0o640, 0o604, 0o660, 0o602] {
+    for mode in [0o644, 0o604, 0o660, 0o602] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let ran = place.run(&["key", "show", "secret"]).ended_with(2);
         let ran = ran.says(&format!("has mode {mode:04o}")).says("help: `chmod 600 secret`");
@@ -123,7 +123,8 @@ fn a_secret_key_that_others_can_read_is_not_used() {
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     symlink("secret", place.path("link")).unwrap();
-    has_no_secret(&place.run(&["key", "show", "link"]).ended_with(2).says("`link` is a link"), &secret);
+    // A secret that is mounted into a container is a link.
+    has_no_secret(&place.run(&["key", "show", "link"]).ended_with(0), &secret);
 }
 
 /// Damaged files, files of other kinds, and keys in the wrong place: a reason, and no part of a secret.

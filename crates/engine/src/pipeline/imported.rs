@@ -1,7 +1,8 @@
 //! Imported kernels in a build: used if there is no compiled kernel, and if imported kernels are trusted.
 //!
 //! A build looks for an imported kernel only if neither the store nor the remote tier, which has no imported kernels,
-//! has a compiled one, and never with the mode `force` or `disable` or with debug options. The outcome is `Reused`,
+//! has a compiled one, and never with the mode `force` or `disable`, with debug options, or if only signed kernels are taken:
+//! an import signs nothing. The outcome is `Reused`,
 //! with the provenance. If the entry of a compiled kernel is damaged, the kernel is compiled again, which repairs the
 //! entry; only `require`, which never compiles, uses an imported kernel instead.
 
@@ -30,7 +31,8 @@ impl KernelPipeline<'_> {
     ) -> Result<KernelReport, MissReason> {
         let found = planned.wanted().filter(|(_, spec)| self.setup.config.trust_imported && !spec.debug);
         let Some((job, spec)) = found.filter(|_| self.setup.config.mode.reads()) else { return Err(missing) };
-        let Some(target) = self.target_of(&spec.target) else { return Err(missing) };
+        let target = self.target_of(&spec.target).filter(|target| !target.demands_signatures());
+        let Some(target) = target else { return Err(missing) };
         let Some(store) = target.store() else { return Err(missing) };
         let wanted = ImportQuery::new(job, spec);
         let (mut taken, mut compiled) = (None, None);

@@ -33,7 +33,7 @@ pub(crate) struct KernelPipeline<'a> {
 /// The reason why a kernel is not taken from the store.
 pub(crate) struct MissReason {
     pub(crate) reason: String,
-    /// Whether the entry is damaged or invalid.
+    /// Whether the entry is damaged, invalid, or not signed by a trusted key.
     pub(crate) damaged: bool,
     /// Whether there is a store, and it has no entry of the kernel.
     pub(crate) absent: bool,

@@ -64,6 +64,18 @@ impl<'a> EntryBuilder<'a> {
         self
     }
 
+    /// Adds a lazy member, in place of members of the same name.
+    #[must_use]
+    pub fn with_lazy(mut self, name: &'a str, bytes: &'a [u8]) -> Self {
+        self.members.retain(|(other, ..)| *other != name);
+        self.lazy(name, bytes)
+    }
+
+    /// Returns the name and the bytes of each member, and whether it is eager.
+    pub fn members(&self) -> impl Iterator<Item = (&'a str, &'a [u8], bool)> + '_ {
+        self.members.iter().copied()
+    }
+
     /// Sets the caller's validation stamp.
     #[must_use]
     pub fn with_validation(mut self, validation: u32) -> Self {

@@ -259,6 +259,11 @@ impl Store {
         &self.config.root
     }
 
+    /// Whether entries may be written.
+    pub fn is_writable(&self) -> bool {
+        self.config().access.writes()
+    }
+
     pub(crate) fn config(&self) -> &StoreConfig {
         &self.config
     }

@@ -196,3 +196,31 @@ fn a_list_with_something_else_is_refused_as_a_whole() {
     assert!(matches!(trusted(&place.path("missing")).unwrap_err(), TrustError::Io { .. }));
     assert!(trusted(&place.write("empty", "# none yet\n", 0o600)).unwrap().is_empty());
 }
+
+/// Processes that start at once make one key.
+#[test]
+fn the_key_of_a_host_is_made_once() {
+    let place = Place::new();
+    let path = place.path("below/here/host-key");
+    assert!(SigningKey::open_for_host(&Fs::new(), &path, false).unwrap().is_none());
+    assert!(!place.path("below").exists());
+    let open = || SigningKey::open_for_host(&Fs::new(), &path, true).unwrap().unwrap();
+    let keys: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..16).map(|_| scope.spawn(open)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap().public_key().to_string()).collect()
+    });
+    let key = SigningKey::open_for_host(&Fs::new(), &path, false).unwrap().unwrap();
+    assert!(keys.iter().all(|other| *other == key.public_key().to_string()), "{keys:?}");
+    // Its name is of its own bytes, and other users have no access to its file or directory.
+    assert_eq!(key.public_key().name().as_str(), format!("host-{}", key.public_key().signer()));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode(&path), mode(&place.path("below"))), (0o600, 0o700));
+    assert_eq!(fs::read_dir(place.path("below/here")).unwrap().count(), 1);
+    // A file that cannot be used is kept.
+    set_mode(&path, 0o644);
+    let error = SigningKey::open_for_host(&Fs::new(), &path, true).unwrap_err();
+    assert!(matches!(error, TrustError::NotPrivate { .. }), "{error}");
+    let damaged = place.write("damaged", "host-key", 0o600);
+    assert!(SigningKey::open_for_host(&Fs::new(), &damaged, true).is_err());
+    assert_eq!(fs::read_to_string(damaged).unwrap(), "host-key");
+}

@@ -1,0 +1,42 @@
+//! The entries of one target in an engine: their names, and what is taken of them.
+
+use opkeep_digest::Digest;
+use opkeep_store::Entry;
+
+use super::client::checked;
+use super::names::ObjectNames;
+use super::object::ObjectName;
+use crate::signing::TargetTrust;
+
+/// The names under which this host looks for entries, and the signatures that it demands.
+#[derive(Clone, Debug)]
+pub(crate) struct EntryNames {
+    pub(super) names: ObjectNames,
+    trust: TargetTrust,
+}
+
+impl EntryNames {
+    pub(crate) fn new(names: ObjectNames, trust: TargetTrust) -> Self {
+        Self { names, trust }
+    }
+
+    /// Returns the names of the entries under `key`: those of each signer whom this host trusts, or the unsigned one.
+    pub(crate) fn of(&self, key: &Digest) -> impl Iterator<Item = ObjectName> {
+        self.trust.keys().sources().iter().map(|signer| self.names.entry_of(key, *signer))
+    }
+
+    /// Returns the number of names for each key.
+    pub(crate) fn count(&self) -> usize {
+        self.trust.keys().sources().len()
+    }
+
+    /// Whether hosts wait for each other's entries: this host takes what it sends.
+    pub(super) fn have_leases(&self) -> bool {
+        self.trust.keys().takes_own()
+    }
+
+    /// Decodes and checks the content of an object. The error is for people.
+    pub(crate) fn checked(&self, file: Vec<u8>, key: &Digest, name: &ObjectName) -> Result<Entry, String> {
+        checked(file, key, name, &self.trust)
+    }
+}

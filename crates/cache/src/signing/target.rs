@@ -1,0 +1,186 @@
+//! Trust in the entries of one target.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use opkeep_digest::Digest;
+use opkeep_store::{ENTRY_FORMAT, Entry, EntryBuilder, EntryHead};
+use opkeep_trust::{
+    EntryDigest, MemberDigest, Message, SIGNATURES_MEMBER, Signatures, SignedEntry, SignerId, SigningKey,
+    TrustedKeys,
+};
+
+use super::keys::Keys;
+use crate::remote::Namespace;
+
+/// What an entry is signed for, and with which keys.
+#[derive(Clone, Debug)]
+pub(crate) struct TargetTrust {
+    keys: Arc<Keys>,
+    namespace: Namespace,
+    target: String,
+}
+
+/// The signatures of an entry that this host built, as the member of an entry; `None` for no member.
+#[derive(Debug, Default)]
+pub(crate) struct OwnSignatures {
+    /// Those that the local store keeps.
+    pub(crate) local: Option<Vec<u8>>,
+    /// Those that are sent to the remote tier.
+    pub(crate) sent: Option<Vec<u8>>,
+    /// The signer whose name the entry gets there.
+    pub(crate) signer: Option<SignerId>,
+}
+
+/// An entry of the local store as it is sent to the remote tier.
+pub(crate) struct Sendable {
+    /// The signer whose name it gets.
+    pub(crate) signer: Option<SignerId>,
+    pub(crate) file: Vec<u8>,
+}
+
+impl OwnSignatures {
+    /// Returns `members` with the signatures that the local store keeps.
+    pub(crate) fn for_store<'a>(&'a self, members: &EntryBuilder<'a>) -> EntryBuilder<'a> {
+        with(members, self.local.as_deref())
+    }
+
+    /// Returns `members` with the signatures that are sent.
+    pub(crate) fn for_remote<'a>(&'a self, members: &EntryBuilder<'a>) -> EntryBuilder<'a> {
+        with(members, self.sent.as_deref())
+    }
+}
+
+fn with<'a>(members: &EntryBuilder<'a>, signatures: Option<&'a [u8]>) -> EntryBuilder<'a> {
+    let members = members.clone();
+    match signatures {
+        Some(signatures) => members.with_lazy(SIGNATURES_MEMBER, signatures),
+        None => members,
+    }
+}
+
+impl TargetTrust {
+    pub(crate) fn new(keys: Arc<Keys>, namespace: Namespace, target: &str) -> Self {
+        Self { keys, namespace, target: target.to_owned() }
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Whether only signed entries are taken.
+    pub(crate) fn demands_signatures(&self) -> bool {
+        self.keys.local.is_some()
+    }
+
+    /// Signs an entry that this host built. If it is not shared, no other host takes these signatures.
+    pub(crate) fn sign(&self, key: &Digest, members: &EntryBuilder<'_>, is_shared: bool) -> OwnSignatures {
+        let signing = self.keys.signing.as_deref().filter(|_| is_shared);
+        let host = self.keys.host.as_ref();
+        if signing.is_none() && host.is_none() {
+            return OwnSignatures::default();
+        }
+        let digests: Vec<_> =
+            members.members().map(|(name, bytes, _)| (name, bytes.len() as u64, Digest::of(bytes))).collect();
+        let digests =
+            digests.iter().map(|(name, bytes, digest)| MemberDigest { name, bytes: *bytes, digest });
+        // What cannot be signed is an entry without signatures.
+        let Ok(content) = EntryDigest::of(key, digests) else { return OwnSignatures::default() };
+        let message = self.message(key, &content);
+        let signatures = |keys: &[Option<&SigningKey>]| {
+            let signatures: Signatures = keys.iter().flatten().map(|key| key.sign(&message)).collect();
+            Some(signatures.encode()).filter(|encoded| !encoded.is_empty())
+        };
+        let signer = signing.map(|key| key.public_key().signer());
+        OwnSignatures { local: signatures(&[signing, host]), sent: signatures(&[signing]), signer }
+    }
+
+    /// Checks the signatures of an entry from the remote tier. The error is the reason for people.
+    pub(crate) fn check_remote(&self, entry: &Entry) -> Result<(), String> {
+        let Some(trusted) = self.keys.policy.trusted_keys() else { return Ok(()) };
+        let signatures = signatures(entry.lazy_member(SIGNATURES_MEMBER).map(|found| found.map(Cow::from)))?;
+        verify(trusted, &self.message_of(entry)?, &signatures)
+    }
+
+    /// Checks the signatures of an entry of the local store, whose member with the signatures `read` returns. The error is the
+    /// reason for people.
+    pub(crate) fn check_local<'a, E: ToString>(
+        &self,
+        entry: &EntryHead,
+        read: impl FnOnce(&str) -> Result<Option<Cow<'a, [u8]>>, E>,
+    ) -> Result<(), String> {
+        let Some(trusted) = &self.keys.local else { return Ok(()) };
+        let message = self.message_of(entry)?;
+        self.keys
+            .verified
+            .check(&message, || verify(trusted, &message, &signatures(read(SIGNATURES_MEMBER))?))
+    }
+
+    /// Checks the signatures of an entry that was read from the local store. The error is the reason for people.
+    pub(crate) fn check_stored(&self, entry: &Entry) -> Result<(), String> {
+        self.check_local(entry, |name| entry.lazy_member(name).map(|found| found.map(Cow::from)))
+    }
+
+    /// Returns what is sent of an entry of the local store. One that this host built is signed now, unless it is. Since others may
+    /// write to the store, the host key's signature decides whether this host built it.
+    ///
+    /// # Errors
+    /// No trusted key vouches for the entry, and this host did not build it: no host would take it. The error is the reason for people.
+    pub(crate) fn sendable(&self, entry: &Entry) -> Result<Sendable, String> {
+        // A file that is encoded again gets new digests, which must not cover up damage.
+        for name in entry.names() {
+            entry.lazy_member(name).map_err(|damage| damage.to_string())?;
+        }
+        let message = self.message_of(entry)?;
+        let found = signatures(entry.lazy_member(SIGNATURES_MEMBER).map(|found| found.map(Cow::from)))?;
+        let is_of = |key: &SigningKey| {
+            let public = key.public_key();
+            found.iter().any(|signature| public.verifies(&message, &signature))
+        };
+        let signing = self.keys.signing.as_deref();
+        let is_own = signing.is_some_and(is_of) || self.keys.host.as_ref().is_some_and(is_of);
+        let (signer, signatures) = match (signing.filter(|_| is_own), self.keys.policy.trusted_keys()) {
+            (Some(signing), _) => {
+                (Some(signing.public_key().signer()), [signing.sign(&message)].into_iter().collect())
+            }
+            (None, Some(trusted)) => {
+                let key = trusted.verify(&message, &found).map_err(|untrusted| untrusted.to_string())?;
+                (Some(key.signer()), found)
+            }
+            (None, None) => (None, found),
+        };
+        let encoded = signatures.encode();
+        let builder = match encoded.is_empty() {
+            true => entry.to_builder(),
+            false => entry.to_builder().with_lazy(SIGNATURES_MEMBER, &encoded),
+        };
+        let file = builder.encode(entry.key()).ok_or("it exceeds the bounds of an entry")?;
+        Ok(Sendable { signer, file })
+    }
+
+    fn message_of(&self, entry: &EntryHead) -> Result<Message, String> {
+        let members = entry.member_heads().map(|member| MemberDigest {
+            name: member.name,
+            bytes: member.bytes,
+            digest: member.digest,
+        });
+        let content = EntryDigest::of(entry.key(), members).map_err(|repeated| repeated.to_string())?;
+        Ok(self.message(entry.key(), &content))
+    }
+
+    fn message(&self, key: &Digest, content: &EntryDigest) -> Message {
+        let (namespace, target) = (self.namespace.as_str(), self.target.as_str());
+        SignedEntry { format: ENTRY_FORMAT, namespace, target, key, content }.message()
+    }
+}
+
+fn signatures<E: ToString>(member: Result<Option<Cow<'_, [u8]>>, E>) -> Result<Signatures, String> {
+    match member.map_err(|error| error.to_string())? {
+        None => Ok(Signatures::new()),
+        Some(bytes) => Signatures::parse(&bytes).map_err(|too_large| too_large.to_string()),
+    }
+}
+
+fn verify(trusted: &TrustedKeys, message: &Message, signatures: &Signatures) -> Result<(), String> {
+    trusted.verify(message, signatures).map(drop).map_err(|untrusted| untrusted.to_string())
+}
