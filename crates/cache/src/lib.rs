@@ -83,7 +83,7 @@ pub use fetch::FetchReport;
 pub use miss::Miss;
 pub use pending::PendingKey;
 pub use push::PushReport;
-pub use query::{Accept, Query, Wait};
+pub use query::{Accept, BeforeClaim, Query, Wait};
 pub use remote::lease;
 pub use remote::{
     Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, LeaseToken, LeaseValue, LeaseValueError,

@@ -13,6 +13,7 @@
 //! **Without a lock.** A host without a store, or whose store has no locks, requests a lease nevertheless. A caller that
 //! builds because the lock holder is stale does not, since that holder may have the lease, too.
 
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,6 +44,9 @@ const DEFAULT_HOLD_LIMIT: Duration = Duration::from_secs(3600);
 /// The time between two heartbeats of a holder that calls the remote tier, without the time of the call.
 const CALL_GRACE: Duration = Duration::from_secs(3);
 
+/// The time between two heartbeats of a lock holder that waits for what it needs to build.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
 /// The number of steps of one attempt: each claim that fails leads to a wait, unless other hosts' leases end at that moment.
 const MAX_STEPS: u32 = 8;
 
@@ -59,8 +63,8 @@ enum Step {
 
 /// The attempts of one caller to get or begin one key.
 ///
-/// A caller takes the key's lock first, then the lease, then anything else that it needs, such as a job token. Since the order
-/// is the same for all callers, no two of them wait for each other.
+/// A caller takes the key's lock first, then anything else that it needs, such as a job token, then the lease, which it never waits
+/// for with these in hand. So no two callers wait for each other, and no host has a lease that it cannot use yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Protocol<'a> {
     pub(crate) target: &'a Arc<Target>,
@@ -257,6 +261,14 @@ impl Protocol<'_> {
                 LeaseStep::Build { is_stale: false } => break,
                 LeaseStep::Build { is_stale: true } => return self.build_unleased(leased),
                 LeaseStep::Wait => return self.wait_for_lease(leased, remote),
+                LeaseStep::Claim { .. } if !self.can_build(&mut leased, remote) => {
+                    if self.query.is_cancelled() {
+                        return Claim::Cancelled;
+                    }
+                    if leased.watch.as_ref().is_none_or(Watch::is_claimable) {
+                        return self.pending(leased);
+                    }
+                }
                 LeaseStep::Claim { generation } => match self.claim(remote, generation, &leased) {
                     Step::Done(claim) => return *claim,
                     Step::Build(lease) => {
@@ -276,6 +288,22 @@ impl Protocol<'_> {
             }
         }
         self.build(leased)
+    }
+
+    /// Whether the caller can build as soon as it has the lease. While it waits for what it needs, the board asks for the key.
+    fn can_build(self, leased: &mut Leased, remote: &RemoteTarget) -> bool {
+        let Some(before_claim) = self.query.before_claim else { return true };
+        let (watch, heartbeat) =
+            (leased.watch.take().map_or_else(OnceCell::new, OnceCell::from), Cell::new(Instant::now()));
+        let can_build = before_claim(&|| {
+            if heartbeat.get().elapsed() >= HEARTBEAT {
+                leased.lock().inspect(|lock| lock.heartbeat());
+                heartbeat.set(Instant::now());
+            }
+            !self.query.is_cancelled() && watch.get_or_init(|| remote.watch(self.key)).is_claimable()
+        });
+        leased.watch = watch.into_inner();
+        can_build
     }
 
     /// Claims a lease, and looks for the entry with the lease in hand.

@@ -48,7 +48,15 @@ pub struct Query<'a> {
     /// claim is [`Claim::Pending`](crate::Claim::Pending). It may cancel the token, as an interpreter does whose signal handlers
     /// run only between calls.
     pub on_poll: Option<&'a (dyn Fn() -> bool + Sync)>,
+    /// A function that is called before a lease is claimed, for a caller that needs something scarce for its build, such as a job
+    /// token: with a lease in hand it must not wait for that, since no other host could build meanwhile. The function may wait for
+    /// as long as the function that it is given returns true: this host's waiters get a heartbeat from it, and it returns false if
+    /// another host has the entry or the lease by then. Returns whether the caller can build; if not, no lease is claimed.
+    pub before_claim: Option<&'a BeforeClaim<'a>>,
 }
+
+/// The function in [`Query::before_claim`].
+pub type BeforeClaim<'a> = dyn Fn(&dyn Fn() -> bool) -> bool + Sync + 'a;
 
 impl<'a> Query<'a> {
     /// Creates a query that counts misses and does not wait, for a caller whose builds have no time limit.
@@ -63,6 +71,7 @@ impl<'a> Query<'a> {
             cancel: None,
             wait: Wait::Never,
             on_poll: None,
+            before_claim: None,
         }
     }
 

@@ -350,6 +350,14 @@ impl Watch {
         self.board.locked().table.has_news(&self.key)
     }
 
+    /// Whether the caller can claim the key's lease, and its entry has not arrived.
+    pub(crate) fn is_claimable(&self) -> bool {
+        if !self.process.is_current() {
+            return false;
+        }
+        self.board.locked().table.is_claimable(&self.key)
+    }
+
     /// Returns the time of the holder's last heartbeat.
     pub(crate) fn alive_at(&self) -> Option<Instant> {
         if !self.process.is_current() {

@@ -198,6 +198,12 @@ impl<E> LeaseTable<E> {
         row.is_none_or(|row| row.entry.is_some() || row.leases.step(self.ttl) != LeaseStep::Wait)
     }
 
+    /// Whether the lease on `key` can be claimed, and its entry has not arrived.
+    pub fn is_claimable(&self, key: &Digest) -> bool {
+        let is_claim = matches!(self.step(key), LeaseStep::Claim { .. });
+        is_claim && self.rows.get(key).is_none_or(|row| row.entry.is_none())
+    }
+
     /// Returns the time of the last heartbeat of the holder, as this host noticed it.
     pub fn alive_at(&self, key: &Digest) -> Option<Instant> {
         self.rows.get(key).and_then(|row| row.leases.alive_at())
