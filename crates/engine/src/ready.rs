@@ -19,4 +19,6 @@ pub(crate) struct ReadyKernel {
     pub(crate) compile_time: Option<Duration>,
     /// The kernel's provenance, if another program compiled it.
     pub(crate) imported: Option<Provenance>,
+    /// Whether this build took the kernel from the remote tier.
+    pub(crate) from_remote: bool,
 }

@@ -75,6 +75,11 @@ impl BuildReport {
         }
     }
 
+    /// Returns the number of kernels that came from the remote tier.
+    pub fn count_from_remote(&self) -> usize {
+        self.kernels.iter().filter(|kernel| kernel.from_remote).count()
+    }
+
     /// Returns the number of kernels with `outcome`.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.kernels.iter().filter(|kernel| kernel.outcome == outcome).count()
@@ -160,6 +165,8 @@ pub struct KernelReport {
     pub error: Option<Arc<KernelError>>,
     /// The provenance, if the kernel was imported.
     pub imported: Option<Provenance>,
+    /// Whether this build took the kernel from the remote tier. It is in the local store now, if that is written.
+    pub from_remote: bool,
     /// The duration of the compile, if this build compiled the kernel.
     pub compile_time: Option<Duration>,
     /// The number of bytes of the object and the `.json` together, if the kernel was built.
@@ -181,14 +188,16 @@ impl KernelReport {
             reason: None,
             error: None,
             imported: None,
+            from_remote: false,
             compile_time: None,
             bytes: None,
             artifact: None,
             digests: None,
         };
         match made {
-            Ok(ReadyKernel { artifact, digests, outcome, reason, compile_time, imported }) => {
+            Ok(ReadyKernel { artifact, digests, outcome, reason, compile_time, imported, from_remote }) => {
                 report.imported = imported;
+                report.from_remote = from_remote;
                 report.digests = Some(digests);
                 report.outcome = outcome;
                 report.reason = reason;

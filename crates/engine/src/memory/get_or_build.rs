@@ -147,6 +147,7 @@ impl Engine {
             reason: None,
             compile_time: None,
             imported: None,
+            from_remote: false,
         };
         self.place(&runtime, requests, &plan, &KernelReport::new(&plan.kernels[0], Ok(made)));
         Ok(())

@@ -75,6 +75,7 @@ impl KernelPipeline<'_> {
             reason: Some(missing.reason.clone()),
             compile_time,
             imported: None,
+            from_remote: false,
         })
     }
 

@@ -78,7 +78,7 @@ impl KernelPipeline<'_> {
         let accept = |entry: &Entry| self.accept(keyed, entry, &taken);
         target.get_remote(keyed.key.digest(), &self.query(&accept))?;
         let made = taken.into_inner().unwrap_or_else(PoisonError::into_inner)?;
-        Some(ReadyKernel { outcome: Outcome::Reused, ..made })
+        Some(ReadyKernel { outcome: Outcome::Reused, from_remote: true, ..made })
     }
 
     fn take_imported(
@@ -107,6 +107,7 @@ impl KernelPipeline<'_> {
             reason: Some(imported.to_string()),
             compile_time: None,
             imported: Some(imported),
+            from_remote: false,
         })
     }
 }

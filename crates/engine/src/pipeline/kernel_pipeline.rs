@@ -131,8 +131,9 @@ impl<'a> KernelPipeline<'a> {
             }
         }
         let artifact = Arc::new(artifact);
+        let (reason, compile_time, imported) = Default::default();
         let ready =
-            ReadyKernel { artifact, digests, outcome, reason: None, compile_time: None, imported: None };
+            ReadyKernel { artifact, digests, outcome, reason, compile_time, imported, from_remote: false };
         Ok((ready, accept))
     }
 

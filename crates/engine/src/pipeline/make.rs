@@ -77,7 +77,10 @@ impl KernelPipeline<'_> {
         };
         let taken = Mutex::new(None);
         let accept = |entry: &Entry| self.accept(keyed, entry, &taken);
-        let query = self.query(&accept);
+        let token = Mutex::new(None);
+        let before_claim = |keep_waiting: &dyn Fn() -> bool| self.take_token(&token, keep_waiting);
+        let mut query = self.query(&accept);
+        query.before_claim = Some(&before_claim);
         let is_first = pending.is_none();
         let claim = match pending {
             Some(pending) => target.resume(pending, &query),
@@ -89,7 +92,8 @@ impl KernelPipeline<'_> {
         });
         match claim? {
             Claim::Build(ticket) | Claim::Unshared(ticket, _) => {
-                Ok(TaskPoll::Ready(self.make_with(ticket, planned, keyed, missing)?))
+                let token = token.into_inner().unwrap_or_else(PoisonError::into_inner);
+                Ok(TaskPoll::Ready(self.make_with(ticket, token, planned, keyed, missing)?))
             }
             Claim::Pending(pending) => {
                 if is_first {
@@ -104,8 +108,10 @@ impl KernelPipeline<'_> {
                     Some(ready) => ready,
                     None => self.take_entry(keyed, &hit.entry, Outcome::Shared)?,
                 };
-                let outcome = if hit.source == Source::Remote { Outcome::Reused } else { Outcome::Shared };
-                Ok(TaskPoll::Ready(ReadyKernel { outcome, ..ready }))
+                let from_remote = hit.source == Source::Remote;
+                // A kernel that another host was compiling is shared, as is one of another process.
+                let outcome = if from_remote && is_first { Outcome::Reused } else { Outcome::Shared };
+                Ok(TaskPoll::Ready(ReadyKernel { outcome, from_remote, ..ready }))
             }
             // A query that does not wait does not time out.
             _ => Err(KernelError::Cancelled.into()),
@@ -153,11 +159,13 @@ impl KernelPipeline<'_> {
     fn make_with(
         &self,
         ticket: Ticket,
+        token: Option<JobToken>,
         planned: &PlannedKernel<'_>,
         keyed: &KeyedKernel,
         missing: &MissReason,
     ) -> Result<ReadyKernel, KernelError> {
-        let token = self.token(Some(&ticket));
+        // Without leases the token is taken now: then no other host waits for this one.
+        let token = token.map_or_else(|| self.token(Some(&ticket)), Ok);
         let made = token.and_then(|_token| self.compile(planned, keyed, missing, Outcome::Compiled));
         if let Ok(ReadyKernel { compile_time: Some(time), .. }) = &made {
             ticket.count_build(*time);
@@ -193,6 +201,16 @@ impl KernelPipeline<'_> {
     /// timeout of this process.
     fn stale_after(&self) -> Option<Duration> {
         self.setup.config.compile_timeout.map(|deadline| deadline.saturating_add(GRACE))
+    }
+
+    /// Waits for a job token, which goes to `token`, before a lease is claimed: a host with a lease must be able to compile.
+    fn take_token(&self, token: &Mutex<Option<JobToken>>, keep_waiting: &dyn Fn() -> bool) -> bool {
+        let mut token = token.lock().unwrap_or_else(PoisonError::into_inner);
+        if token.is_none() {
+            let is_wanted = || self.ensure_running().is_ok() && keep_waiting();
+            *token = self.runtime.tokens.take(self.stale_after(), is_wanted);
+        }
+        token.is_some()
     }
 
     /// Waits until this machine may run one more compiler.

@@ -4,6 +4,9 @@
 //! `opkeep-cache` coordinates the processes: it takes the kernel's lock, then looks the kernel up again. A job token
 //! and the compile follow.
 //!
+//! - **Other hosts.** All kernels that the store lacks are looked up in the remote tier in one call ([`fetch`]), and each is
+//!   looked up again under its lock. Then the process waits for a job token, claims the kernel's lease, and compiles: a
+//!   host never has more leases than tokens. After the publication a thread sends the kernel, then releases the lease.
 //! - **After the compile** the artifact is validated, and the fingerprints of the toolchain and the sources are
 //!   computed again. If one of them changed during the compile, the kernel is returned and not stored.
 //! - **Failures.** The input and the output of the compiler are moved to `failed/` in the work directory, without the
@@ -14,6 +17,7 @@
 //! - **Imported kernels** are the last resort: see [`imported`].
 
 mod compile;
+mod fetch;
 mod imported;
 mod kernel_pipeline;
 mod lookup;

@@ -1,7 +1,11 @@
 //! A build: plans, looks up, builds the missing kernels, and writes them to the view.
 
+use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use opkeep_cache::RemotePolicy;
 
 use crate::engine::EngineState;
 use crate::event::Event;
@@ -66,6 +70,10 @@ impl Engine {
 /// The time limit of the search for explanations: a store may be large, and a build must not wait for an explanation.
 const SEARCH_LIMIT: Duration = Duration::from_millis(200);
 
+/// The number of hosts that are assumed to build at the same time through a remote tier. With more, some begin with the same
+/// kernels, and each of these costs a call.
+const OTHER_HOSTS: usize = 8;
+
 /// The number of open files of one compile: locks, a token, a pipe, the store, the compiler's sandbox.
 const FILES_PER_COMPILE: usize = 14;
 /// The number of all other open files of the process.
@@ -95,6 +103,15 @@ impl BuildExecutor<'_> {
                 }
             });
         }
+        let fetched = Mutex::new(Vec::new());
+        self.pipeline.fetch(self.plan, &missing, &|at, report| {
+            let report = self.done(at, report);
+            fetched.lock().unwrap_or_else(PoisonError::into_inner).push((at, report));
+        });
+        for (at, report) in fetched.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            reports[at] = Some(report);
+        }
+        missing.retain(|(at, _)| reports[*at].is_none());
         for (at, report) in self.make(&missing) {
             reports[at] = Some(report);
         }
@@ -168,8 +185,9 @@ impl BuildExecutor<'_> {
     /// Returns the order in which the missing kernels are begun: the longest compile first, so that no long compile runs
     /// alone at the end.
     ///
-    /// The first kernels, of which there are as many as compilers may run at once, are rotated by the process id: so
-    /// processes that start together begin with different kernels, and none of these kernels is delayed.
+    /// The first kernels, of which there are as many as compilers may run at once, are rotated by a random number: so
+    /// processes that start together begin with different kernels, and none of these kernels is delayed. (Process
+    /// numbers are alike in containers.)
     fn order(&self, missing: &[(usize, MissReason)]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..missing.len()).collect();
         if order.len() < 2 {
@@ -183,9 +201,16 @@ impl BuildExecutor<'_> {
         let kinds: Vec<_> = missing.iter().map(kind).collect();
         let expected = self.runtime.compile_times.expected(kinds.iter().map(Option::as_ref));
         order.sort_by_key(|index| std::cmp::Reverse(expected[*index]));
-        let at_once = self.runtime.tokens.count().get().min(order.len());
-        order[..at_once].rotate_left(std::process::id() as usize % at_once);
+        let at_once = self.runtime.tokens.count().get().saturating_mul(self.hosts()).min(order.len());
+        let random = RandomState::new().hash_one(0);
+        order[..at_once].rotate_left(usize::try_from(random).unwrap_or_default() % at_once);
         order
+    }
+
+    /// Returns the number of hosts that are assumed to compile the same kernels at the same time.
+    fn hosts(&self) -> usize {
+        let remote = self.setup.config.remote.as_ref();
+        if remote.is_some_and(|remote| remote.policy == RemotePolicy::ReadWrite) { OTHER_HOSTS } else { 1 }
     }
 
     /// Writes a kernel to the view, and records its compile time. The artifact stays in memory only if
