@@ -1,6 +1,7 @@
 //! Arguments that several commands share.
 
 pub(crate) mod compile;
+pub(crate) mod remote;
 pub(crate) mod store;
 pub(crate) mod tensors;
 
@@ -13,6 +14,10 @@ Environment:
   OPKEEP_CACHE_DIR        the store's directory; if unset, ASCEND_CACHE_PATH/opkeep,
                           XDG_CACHE_HOME/opkeep or ~/.cache/opkeep; if that is CANN's
                           kernel_cache, the directory opkeep in it
+  OPKEEP_REMOTE, OPKEEP_REMOTE_MODE, OPKEEP_REMOTE_NAMESPACE
+                          the remote cache, without --remote, --remote-mode, --remote-namespace
+  AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE, AWS_REGION, ...
+                          the access to s3://, as for other programs
   ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO, OPKEEP_MAX_CACHE_ENTRIES
                           limits of the store; see opkeep help gc
   ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME, ASCEND_OPP_PATH

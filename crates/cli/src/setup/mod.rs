@@ -1,5 +1,6 @@
 //! The backend, the store and the engine, created from the arguments and the environment.
 
+mod remote;
 pub(crate) mod targets;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use opkeep_backend_ascend::{AscendConfig, Driver};
 use opkeep_fs::CancelToken;
 use opkeep_store::StoreConfig;
 
+pub(crate) use self::remote::remote;
 use crate::flags::compile::CompileArgs;
 use crate::flags::store::StoreArgs;
 use crate::ui::env;

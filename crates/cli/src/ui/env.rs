@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -10,14 +11,36 @@ use opkeep::ViewConfig;
 use opkeep_artifact::is_safe_file_name;
 use opkeep_backend_ascend::{AscendConfig, Search, VARIABLES};
 use opkeep_backend_cpu::CpuConfig;
+use opkeep_remote::OpenOptions;
 use opkeep_store::LimitSettings;
 
 /// The variable that limits the number of entries of a store.
 pub const MAX_ENTRIES_VARIABLE: &str = "OPKEEP_MAX_CACHE_ENTRIES";
 
+/// The variables that name the remote cache, its use, and the part of it.
+pub(crate) const REMOTE: &str = "OPKEEP_REMOTE";
+pub(crate) const REMOTE_MODE: &str = "OPKEEP_REMOTE_MODE";
+pub(crate) const REMOTE_NAMESPACE: &str = "OPKEEP_REMOTE_NAMESPACE";
+
 /// Returns the value of a variable that is set and not empty.
 fn var(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Returns the text of a variable that is set and not empty.
+///
+/// # Errors
+/// It is not UTF-8.
+pub(crate) fn text(name: &str) -> anyhow::Result<Option<String>> {
+    let text = var(name).map(OsString::into_string).transpose();
+    text.ok().with_context(|| format!("{name} is not UTF-8"))
+}
+
+/// Returns what the clients of remote caches need besides a URL.
+pub(crate) fn remote_options() -> OpenOptions {
+    let mut options = OpenOptions::default();
+    options.variable = Some(Arc::new(|name: &str| var(name)?.into_string().ok()));
+    options
 }
 
 /// Returns the store's directory from the environment, for a command line that names none.

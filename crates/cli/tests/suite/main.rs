@@ -58,6 +58,8 @@ mod odd_places;
 #[cfg(test)]
 mod options;
 #[cfg(test)]
+mod remote;
+#[cfg(test)]
 mod repair;
 #[cfg(test)]
 mod repair_caches;

@@ -13,6 +13,7 @@ use opkeep_framework_cache::FrameworkFiles;
 use self::output::{BuildOutput, UnreadableOutput};
 use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
+use crate::flags::remote::RemoteArgs;
 use crate::input::model;
 use crate::setup;
 use crate::setup::targets::{TargetRequests, split_by_target};
@@ -30,6 +31,8 @@ pub(crate) struct Args {
     pub(crate) inputs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) common: CompileArgs,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
     /// Write no kernels to rank_N/kernel_meta
     #[arg(long)]
     pub(crate) no_kernel_meta: bool,
@@ -48,6 +51,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let cancel = output.cancel_on_signal();
+    let remote = setup::remote(&args.remote)?;
     let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &engine, &args.common)?;
     if cancel.is_cancelled() && requests.is_empty() {
@@ -71,6 +75,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         let engine = engine.with_config(|config| {
             config.keep_artifacts = false;
             config.trust_imported = args.trust_imported;
+            config.remote.clone_from(&remote);
             config.view = view;
         });
         let part = with_progress(engine, &requests, output)?;

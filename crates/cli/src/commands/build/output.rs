@@ -26,6 +26,7 @@ pub(crate) struct BuildOutput {
     kernels: usize,
     #[serde(flatten)]
     counts: OutcomeCounts,
+    from_remote: usize,
     elapsed_ms: Milliseconds,
     results: Vec<KernelOutput>,
     #[serde(flatten)]
@@ -65,6 +66,7 @@ struct KernelOutput {
     outcome: &'static str,
     reason: Option<String>,
     imported: Option<ImportedOutput>,
+    from_remote: bool,
     compile_ms: Option<Milliseconds>,
     bytes: Option<usize>,
 }
@@ -133,6 +135,7 @@ impl BuildOutput {
             operators: report.requests,
             kernels: report.kernels.len(),
             counts: counts(report),
+            from_remote: report.count_from_remote(),
             elapsed_ms: Milliseconds(report.elapsed),
             results: report.kernels.iter().map(kernel_output).collect(),
             view,
@@ -151,6 +154,7 @@ fn kernel_output(kernel: &KernelReport) -> KernelOutput {
         outcome: kernel.outcome.name(),
         reason: reason(kernel),
         imported: kernel.imported.as_ref().map(ImportedOutput::from),
+        from_remote: kernel.from_remote,
         compile_ms: kernel.compile_time.map(Milliseconds),
         bytes: kernel.bytes,
     }

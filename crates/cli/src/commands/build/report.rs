@@ -130,6 +130,10 @@ pub(crate) fn report_text(report: &BuildReport) -> Text {
         let were = if imported == 1 { "was" } else { "were" };
         text.line(format_args!("{imported} of those reused {were} imported: their toolchain is not known"));
     }
+    let from_remote = report.count_from_remote();
+    if from_remote > 0 {
+        text.line(format_args!("{} came from the remote cache", counted(from_remote, "kernel")));
+    }
     if let Some(Ok(placed)) = &report.view
         && !placed.names.is_empty()
     {

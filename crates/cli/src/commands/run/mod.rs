@@ -21,6 +21,7 @@ use crate::commands::build::report::{
     interrupted, network_name, note_targets, print_report, summary, with_progress,
 };
 use crate::flags::compile::CompileArgs;
+use crate::flags::remote::RemoteArgs;
 use crate::flags::tensors::{InputArgs, ToleranceArgs};
 use crate::input::dims::Dims;
 use crate::input::model::{self, Model};
@@ -56,11 +57,14 @@ pub(crate) struct Args {
     pub(crate) profile: bool,
     #[command(flatten)]
     pub(crate) common: CompileArgs,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let cancel = output.cancel_on_signal();
-    let engine = setup::engine(&args.common, &cancel, output)?;
+    let remote = setup::remote(&args.remote)?;
+    let engine = setup::engine(&args.common, &cancel, output)?.with_config(|config| config.remote = remote);
     let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common)?);
     unknown.remove_known_to(engine.backend(), args.common.target())?;
     let model = Model::read(&args.model, &engine, &args.common, &mut dims);
@@ -119,6 +123,7 @@ struct RunOutput {
     kernels: usize,
     #[serde(flatten)]
     counts: OutcomeCounts,
+    from_remote: usize,
     run_ms: Milliseconds,
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<Vec<StepOutput>>,
@@ -167,6 +172,7 @@ impl RunResult {
             operators: report.requests,
             kernels: report.kernels.len(),
             counts: counts(report),
+            from_remote: report.count_from_remote(),
             run_ms: Milliseconds(profile.elapsed),
             profile: args.profile.then(|| profile.output()),
             operator,

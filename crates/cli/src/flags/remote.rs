@@ -1,0 +1,32 @@
+//! Arguments that name the remote cache.
+
+use opkeep_cache::{Namespace, RemotePolicy};
+
+/// The cache that hosts share, and its use.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RemoteArgs {
+    /// The cache that hosts share, in an engine that exists: redis://HOST[:PORT][/DATABASE], rediss://..., s3://BUCKET[/PREFIX]
+    /// [?endpoint=URL], or file:///DIRECTORY on a file system that all hosts mount. A kernel that a host needs and the store
+    /// lacks is taken from there, is compiled by one of the hosts that need it at the same time, and is sent there. An engine
+    /// that does not work is a warning [default: $OPKEEP_REMOTE, if unset none]
+    #[arg(long, value_name = "URL")]
+    pub(crate) remote: Option<String>,
+    /// How the remote cache is used: off (not at all), read, or read-write [default: $OPKEEP_REMOTE_MODE, if unset
+    /// read-write]
+    #[arg(long, value_name = "MODE", value_parser = mode)]
+    pub(crate) remote_mode: Option<RemotePolicy>,
+    /// The part of the remote cache: products and teams that use one engine choose different names [default:
+    /// $OPKEEP_REMOTE_NAMESPACE, if unset default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) remote_namespace: Option<Namespace>,
+}
+
+/// Parses the use of a remote cache.
+pub(crate) fn mode(text: &str) -> Result<RemotePolicy, String> {
+    match text {
+        "off" => Ok(RemotePolicy::Off),
+        "read" => Ok(RemotePolicy::Read),
+        "read-write" => Ok(RemotePolicy::ReadWrite),
+        _ => Err("expected off, read or read-write".to_owned()),
+    }
+}

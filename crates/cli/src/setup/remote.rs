@@ -1,0 +1,45 @@
+//! The remote cache, from the arguments and the environment.
+
+use anyhow::Context;
+use opkeep_cache::{Namespace, RemoteConfig, RemotePolicy};
+
+use crate::flags::remote::{RemoteArgs, mode};
+use crate::ui::env;
+
+/// Returns the remote cache that the flags name; if unset, the one that the environment names. It is not called yet.
+///
+/// # Errors
+/// The URL, the mode or the namespace is not valid.
+pub(crate) fn remote(args: &RemoteArgs) -> anyhow::Result<Option<RemoteConfig>> {
+    let policy = match args.remote_mode {
+        Some(policy) => policy,
+        None => match env::text(env::REMOTE_MODE)? {
+            Some(text) => mode(&text)
+                .map_err(anyhow::Error::msg)
+                .with_context(|| format!("{} is `{text}`", env::REMOTE_MODE))?,
+            None => RemotePolicy::ReadWrite,
+        },
+    };
+    if policy == RemotePolicy::Off {
+        return Ok(None);
+    }
+    let (url, origin) = match &args.remote {
+        Some(url) => (url.clone(), "--remote"),
+        None => match env::text(env::REMOTE)? {
+            Some(url) => (url, env::REMOTE),
+            None => return Ok(None),
+        },
+    };
+    let namespace = match &args.remote_namespace {
+        Some(namespace) => namespace.clone(),
+        None => match env::text(env::REMOTE_NAMESPACE)? {
+            Some(text) => text.parse().with_context(|| format!("{} is `{text}`", env::REMOTE_NAMESPACE))?,
+            None => Namespace::default(),
+        },
+    };
+    // The URL may contain a password, so it is in no message.
+    let engine = opkeep_remote::open(&url, &env::remote_options()).context(origin)?;
+    let mut config = RemoteConfig::new(engine);
+    (config.policy, config.namespace) = (policy, namespace);
+    Ok(Some(config))
+}

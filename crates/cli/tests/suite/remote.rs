@@ -1,0 +1,202 @@
+//! Hosts that share a cache through a directory, each with a store, a work directory and job tokens of its own.
+#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::common::{Place, Ran, SQUARE, files, square_of};
+
+const NETWORK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/resnet18/model.onnx");
+
+/// The URL of a directory of `place`.
+fn url(place: &Place) -> String {
+    fs::create_dir_all(place.path("shared")).unwrap();
+    format!("file://{}", place.path("shared").display())
+}
+
+fn build(place: &Place, args: &[&str]) -> Ran {
+    place.run(&[&["build", "--target", "cpu", "--format", "json"], args].concat()).ended_with(0)
+}
+
+/// The entries in the shared directory.
+fn shared_entries(place: &Place) -> Vec<PathBuf> {
+    let all = files(&place.path("shared")).into_iter();
+    all.filter(|path| path.to_string_lossy().contains("/e/+")).collect()
+}
+
+/// The bytes of all entries, by their names.
+fn entries(place: &Place) -> BTreeMap<String, Vec<u8>> {
+    let named =
+        |path: PathBuf| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(&path).unwrap());
+    place.entries().into_iter().map(named).collect()
+}
+
+fn warnings(ran: &Ran) -> Vec<String> {
+    let warnings = ran.json()["warnings"].as_array().unwrap().clone();
+    warnings.iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_second_host_compiles_nothing_and_has_the_same_bytes() {
+    let (one, other) = (Place::new(), Place::new());
+    let remote = url(&one);
+    let first = build(&one, &[NETWORK, "--remote", &remote]);
+    let kernels = first.count("kernels");
+    assert_eq!((first.count("compiled"), first.count("from_remote")), (kernels, 0));
+    let second = build(&other, &[NETWORK, "--remote", &remote]);
+    assert_eq!((second.count("reused"), second.count("from_remote")), (kernels, kernels), "{second:?}");
+    assert_eq!(second.json()["results"][0]["from_remote"], true);
+    assert_eq!((warnings(&first), warnings(&second)), (vec![], vec![]));
+    assert_eq!(entries(&one), entries(&other));
+    let stats = other.run(&["stats", "--format", "json"]).ended_with(0).json();
+    assert_eq!(stats["targets"][0]["statistics"]["remote_hits"], kernels);
+    // The store has them now.
+    let third = build(&other, &[NETWORK, "--remote", &remote]);
+    assert_eq!((third.count("reused"), third.count("from_remote")), (kernels, 0));
+    let text = Place::new().run(&["build", NETWORK, "--target", "cpu", "--remote", &remote]);
+    assert!(text.stdout.contains(&format!("{kernels} kernels came from the remote cache\n")), "{text:?}");
+}
+
+#[test]
+fn the_environment_names_a_remote_cache_and_flags_override_it() {
+    let (one, other) = (Place::new(), Place::new());
+    let remote = url(&one);
+    let run = |place: &Place, env: &[(&str, &str)], args: &[&str]| {
+        let args = [&["build", SQUARE, "--target", "cpu", "--format", "json"], args].concat();
+        place.run_with(&args, env).ended_with(0).count("from_remote")
+    };
+    assert_eq!(run(&one, &[("OPKEEP_REMOTE", &remote)], &[]), 0);
+    assert_eq!(shared_entries(&one).len(), 1);
+    let force = &["--cache-mode", "disable"][..];
+    let named = ("OPKEEP_REMOTE", remote.as_str());
+    for (env, args) in [
+        (&[named, ("OPKEEP_REMOTE_MODE", "off")][..], &[][..]),
+        (&[named], &["--remote-mode", "off"]),
+        (&[named], force),
+        (&[named, ("OPKEEP_REMOTE_NAMESPACE", "others")], &["--remote-mode", "read"]),
+        (&[named], &["--remote-namespace", "others", "--remote-mode", "read"]),
+    ] {
+        assert_eq!(run(&Place::new(), env, args), 0, "{env:?} {args:?}");
+    }
+    assert_eq!(shared_entries(&one).len(), 1);
+    let nowhere = format!("file://{}/nowhere", one.dir.path().display());
+    assert_eq!(run(&other, &[("OPKEEP_REMOTE", &nowhere)], &["--remote", &remote]), 1);
+    // `run` uses the remote cache as well.
+    let third = Place::new();
+    let args = ["run", SQUARE, "--input-values", "1,4,9", "--remote", &remote, "--format", "json"];
+    assert_eq!(third.run(&args).ended_with(0).count("from_remote"), 1);
+}
+
+#[test]
+fn a_host_that_only_reads_writes_nothing() {
+    let (one, other) = (Place::new(), Place::new());
+    let remote = url(&one);
+    build(&one, &[SQUARE, "--remote", &remote]);
+    let before = files(&one.path("shared"));
+    let five = other.write("five.info", square_of(5));
+    let args = [SQUARE, five.to_str().unwrap(), "--remote", &remote, "--remote-mode", "read"];
+    let ran = build(&other, &args);
+    assert_eq!((ran.count("from_remote"), ran.count("compiled")), (1, 1));
+    assert_eq!((warnings(&ran), files(&one.path("shared"))), (vec![], before));
+}
+
+#[test]
+fn debug_kernels_stay_on_their_host() {
+    let place = Place::new();
+    let ran = build(&place, &[SQUARE, "--remote", &url(&place), "--op_debug_level", "1"]);
+    assert_eq!((ran.count("bypassed"), shared_entries(&place)), (1, vec![]));
+}
+
+#[test]
+fn a_wrong_remote_cache_is_an_error_before_anything_is_compiled() {
+    let place = Place::new();
+    let run = |env: &[(&str, &str)], args: &[&str]| {
+        let ran = place.run_with(&[&["build", SQUARE, "--target", "cpu"], args].concat(), env).ended_with(2);
+        assert!(!ran.stderr.contains("secret"), "{ran:?}");
+        ran
+    };
+    run(&[], &["--remote", "redis:/u:secret@host"]).says("--remote: the remote cache is not a URL");
+    run(&[], &["--remote", "ftp://u:secret@host"]).says("the unknown scheme `ftp`");
+    run(&[], &["--remote", "redis://u:secret@host:no"]).says("an invalid port");
+    run(&[("OPKEEP_REMOTE", "file://secret/x")], &[]).says("OPKEEP_REMOTE: the `file://` URL");
+    run(&[], &["--remote", "file:///x", "--remote-mode", "all"]).says("expected off, read or read-write");
+    run(&[("OPKEEP_REMOTE_MODE", "all")], &["--remote", "file:///x"]).says("OPKEEP_REMOTE_MODE is `all`");
+    run(&[], &["--remote", "file:///x", "--remote-namespace", "a/b"]).says("--remote-namespace");
+    run(&[("OPKEEP_REMOTE_NAMESPACE", "a/b")], &["--remote", "file:///x"])
+        .says("OPKEEP_REMOTE_NAMESPACE is `a/b`");
+    assert_eq!(place.entries(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_remote_cache_that_cannot_be_used_is_one_warning() {
+    let place = Place::new();
+    place.write("file", "");
+    let unusable = format!("file://{}/below", place.path("file").display());
+    let refused = "redis://127.0.0.1:1";
+    for (at, remote) in [unusable.as_str(), refused].into_iter().enumerate() {
+        let host = Place::new();
+        let models: Vec<_> =
+            (1..6).map(|length| host.write(&format!("net/{length}.info"), square_of(length + at))).collect();
+        let models: Vec<&str> = models.iter().map(|path| path.to_str().unwrap()).collect();
+        let ran = build(&host, &[&models[..], &["--remote", remote]].concat());
+        assert_eq!(ran.count("compiled"), 5);
+        let warnings = warnings(&ran);
+        let [one] = &warnings[..] else { panic!("{warnings:?}") };
+        assert!(one.contains("building without it"), "{one}");
+    }
+}
+
+/// Damages a file; it has another one that is intact.
+type Damage = fn(&Path, &Path);
+
+/// An entry that is damaged, or that holds the kernel of another key, is refused, reported once, compiled, and replaced.
+#[test]
+fn a_wrong_entry_is_refused_and_replaced() {
+    let damages: [(&str, Damage); 3] = [
+        ("a flipped bit", |path, _| {
+            let mut bytes = fs::read(path).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            fs::write(path, bytes).unwrap();
+        }),
+        ("half a file", |path, _| {
+            let bytes = fs::read(path).unwrap();
+            fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+        }),
+        ("another entry", |path, other| fs::write(path, fs::read(other).unwrap()).unwrap()),
+    ];
+    for (what, damage) in damages {
+        let one = Place::new();
+        let remote = url(&one);
+        let five = one.write("five.info", square_of(5));
+        let models = [SQUARE, five.to_str().unwrap()];
+        build(&one, &[&models[..], &["--remote", &remote]].concat());
+        let stored = shared_entries(&one);
+        assert_eq!(stored.len(), 2);
+        let good = fs::read(&stored[0]).unwrap();
+        let mode = fs::metadata(&stored[0]).unwrap().permissions();
+        let mut writable = mode.clone();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut writable, 0o644);
+        fs::set_permissions(&stored[0], writable).unwrap();
+        damage(&stored[0], &stored[1]);
+        assert_ne!(fs::read(&stored[0]).unwrap(), good);
+        let other = Place::new();
+        let ran = build(&other, &[&models[..], &["--remote", &remote]].concat());
+        assert_eq!((ran.count("from_remote"), ran.count("compiled")), (1, 1), "{what}");
+        let warnings = warnings(&ran);
+        let [warning] = &warnings[..] else { panic!("{what}: {warnings:?}") };
+        assert!(
+            warning.contains("of the remote cache") && !warning.contains("more like it"),
+            "{what}: {warning}"
+        );
+        let third = build(&Place::new(), &[&models[..], &["--remote", &remote]].concat());
+        assert_eq!(
+            (third.count("from_remote"), third.json()["warnings"].clone()),
+            (2, Value::Array(vec![])),
+            "{what}"
+        );
+    }
+}
