@@ -76,6 +76,13 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }
 
+/// Creates an empty file for the output of a program, and its directory.
+pub(crate) fn create(path: &Path) -> Result<fs::File, String> {
+    let message = |error| format!("cannot create `{}`: {error}", path.display());
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(""))).map_err(message)?;
+    fs::File::create(path).map_err(message)
+}
+
 /// Creates an empty directory, removing an existing one.
 pub(crate) fn empty_directory(path: &Path) -> Result<(), String> {
     let message = |error| format!("cannot create `{}`: {error}", path.display());

@@ -24,7 +24,11 @@ use task::Task;
 
 /// Name, help, function.
 const TASKS: &[(&str, &str, Task)] = &[
-    ("ci", "everything that CI checks, in order; --skip-tests leaves out the last step", steps::ci),
+    (
+        "ci",
+        "everything that CI checks; --skip-tests leaves out the last step, --step NAME runs one",
+        steps::ci,
+    ),
     ("fmt", "format every crate", steps::fmt),
     ("clippy", "lint every target of every crate, warnings are errors", steps::clippy),
     (

@@ -1,51 +1,125 @@
 //! The tasks that run cargo, and `ci`, which runs all of them.
 
 use std::io;
-use std::process::{Command, ExitStatus};
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::task::{Task, no_arguments};
-use crate::{frameworks, guard, notices, python, remote_servers, tidy};
+use crate::{disk, frameworks, guard, notices, python, remote_servers, tidy};
 
-/// The steps of `ci`. The fastest come first; the tests come last, so that a caller can leave them out.
-const CI: &[(&str, Task)] = &[
-    ("fmt", fmt_check),
-    ("tidy", tidy::tidy),
-    ("notices", notices::notices),
-    ("clippy", clippy),
-    ("doc", doc),
-    ("guard", guard::guard_if_possible),
+type Step = (&'static str, Task);
+
+/// The steps of `ci`. The fastest come first, alone; the tests come last, so that a caller can leave them out.
+const FAST: &[Step] = &[("fmt", fmt_check), ("tidy", tidy::tidy), ("notices", notices::notices)];
+/// They take all cores.
+const BUILDS: &[Step] = &[("clippy", clippy), ("doc", doc), ("guard", guard::guard_if_possible)];
+/// They mostly wait, for the package index and for processes, so they run beside the builds. The servers come first: pip
+/// installs them while clippy has cargo's lock.
+const WAITING: &[Step] = &[
+    ("remote-servers", remote_servers::install_in_ci),
     ("python", python::python),
     ("frameworks", frameworks_in_part),
-    ("remote-servers", remote_servers::install_in_ci),
-    ("test", test),
 ];
+const TESTS: &[Step] = &[("test", test)];
+
+/// Where the output of steps that run beside others is.
+const LOGS: &str = "target/ci";
 
 pub(crate) fn ci(args: &[String]) -> Result<(), String> {
-    run(plan(args)?)
-}
-
-fn plan(args: &[String]) -> Result<&'static [(&'static str, Task)], String> {
     match args {
-        [] => Ok(CI),
-        [flag] if flag == "--skip-tests" => Ok(CI.strip_suffix(&[CI[CI.len() - 1]]).unwrap_or(CI)),
-        [other, ..] => Err(format!("found `{other}`, expected nothing or `--skip-tests`")),
+        [flag, name] if flag == "--step" => named(name)?.1(&[]),
+        _ => all(steps_at_the_end(args)?),
     }
 }
 
-/// Runs the steps until one fails.
-fn run(steps: &[(&str, Task)]) -> Result<(), String> {
-    let all = Instant::now();
-    for (name, step) in steps {
+/// The steps after those that `--skip-tests` leaves.
+fn steps_at_the_end(args: &[String]) -> Result<&'static [Step], String> {
+    match args {
+        [] => Ok(TESTS),
+        [flag] if flag == "--skip-tests" => Ok(&[]),
+        [other, ..] => Err(format!("found `{other}`, expected nothing, `--skip-tests`, or `--step NAME`")),
+    }
+}
+
+/// The step of this name.
+fn named(name: &str) -> Result<&'static Step, String> {
+    let steps = || [FAST, BUILDS, WAITING, TESTS].into_iter().flatten();
+    steps().find(|(known, _)| *known == name).ok_or_else(|| {
+        let known: Vec<&str> = steps().map(|(name, _)| *name).collect();
+        format!("`--step`: there is no step `{name}`, only {}", known.join(", "))
+    })
+}
+
+fn all(last: &[Step]) -> Result<(), String> {
+    let begin = Instant::now();
+    let has_failed = AtomicBool::new(false);
+    in_turn(FAST, &has_failed, here)?;
+    side_by_side(&has_failed, BUILDS, here, WAITING, apart)?;
+    in_turn(last, &has_failed, here)?;
+    println!("==> all steps passed in {:.1} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Runs two rows of steps at the same time. When a step fails, no other one begins.
+fn side_by_side(
+    has_failed: &AtomicBool,
+    left: &[Step],
+    run_left: impl Fn(&Step) -> Result<(), String>,
+    right: &[Step],
+    run_right: impl Fn(&Step) -> Result<(), String> + Send,
+) -> Result<(), String> {
+    std::thread::scope(|scope| {
+        let right = scope.spawn(|| in_turn(right, has_failed, run_right));
+        let left = in_turn(left, has_failed, run_left);
+        left.and(right.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })
+}
+
+/// Runs the steps until one of them, or of those beside them, fails.
+fn in_turn(
+    steps: &[Step],
+    has_failed: &AtomicBool,
+    run: impl Fn(&Step) -> Result<(), String>,
+) -> Result<(), String> {
+    for step in steps {
+        let name = step.0;
+        if has_failed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         println!("==> {name}");
         let start = Instant::now();
-        step(&[]).map_err(|reason| {
-            format!("step `{name}` failed after {:.1} s: {reason}", start.elapsed().as_secs_f64())
-        })?;
+        if let Err(reason) = run(step) {
+            has_failed.store(true, Ordering::Relaxed);
+            let message =
+                format!("step `{name}` failed after {:.1} s: {reason}", start.elapsed().as_secs_f64());
+            // The steps beside it may take minutes to end.
+            println!("==> {message}");
+            return Err(message);
+        }
         println!("==> {name}: passed in {:.1} s", start.elapsed().as_secs_f64());
     }
-    println!("==> all {} steps passed in {:.1} s", steps.len(), all.elapsed().as_secs_f64());
     Ok(())
+}
+
+fn here((_, task): &Step) -> Result<(), String> {
+    task(&[])
+}
+
+/// Runs a step as a process of its own, whose output comes in one piece at its end.
+fn apart((name, _): &Step) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
+    let log = Path::new(LOGS).join(format!("{name}.log"));
+    let output = disk::create(&log)?;
+    let errors = output.try_clone().map_err(|error| format!("`{}`: {error}", log.display()))?;
+    let mut step = Command::new(program);
+    step.args(["ci", "--step", name]).stdin(Stdio::null()).stdout(output).stderr(errors);
+    let status = step.status();
+    let text = disk::bytes(Path::new(""), &log.to_string_lossy())?;
+    println!("==> the output of {name}\n{}", String::from_utf8_lossy(&text).trim_end());
+    outcome(&format!("ci --step {name}"), status)
 }
 
 pub(crate) fn fmt(args: &[String]) -> Result<(), String> {
@@ -118,34 +192,26 @@ fn outcome(line: &str, status: io::Result<ExitStatus>) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn names(args: &[&str]) -> Result<Vec<&'static str>, String> {
+    fn names_at_the_end(args: &[&str]) -> Result<Vec<&'static str>, String> {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        Ok(plan(&args)?.iter().map(|(name, _)| *name).collect())
+        Ok(steps_at_the_end(&args)?.iter().map(|(name, _)| *name).collect())
     }
 
     #[test]
-    fn ci_runs_every_step_and_may_skip_only_the_tests() {
-        assert_eq!(
-            names(&[]).unwrap(),
-            [
-                "fmt",
-                "tidy",
-                "notices",
-                "clippy",
-                "doc",
-                "guard",
-                "python",
-                "frameworks",
-                "remote-servers",
-                "test"
-            ]
-        );
-        assert_eq!(
-            names(&["--skip-tests"]).unwrap(),
-            ["fmt", "tidy", "notices", "clippy", "doc", "guard", "python", "frameworks", "remote-servers"]
-        );
-        assert!(names(&["--skip-tidy"]).unwrap_err().contains("`--skip-tidy`"));
-        assert!(names(&["--skip-tests", "--skip-tidy"]).is_err());
+    fn ci_may_skip_only_the_tests() {
+        assert_eq!(names_at_the_end(&[]).unwrap(), ["test"]);
+        assert!(names_at_the_end(&["--skip-tests"]).unwrap().is_empty());
+        assert!(names_at_the_end(&["--skip-tidy"]).unwrap_err().contains("`--skip-tidy`"));
+        assert!(names_at_the_end(&["--skip-tests", "--skip-tidy"]).is_err());
+    }
+
+    #[test]
+    fn a_step_is_found_by_its_name() {
+        for (name, _) in [FAST, BUILDS, WAITING, TESTS].into_iter().flatten() {
+            assert_eq!(named(name).unwrap().0, *name);
+        }
+        assert!(named("tydi").unwrap_err().contains("`tydi`, only fmt, tidy, notices, clippy"));
+        assert!(ci(&["--step".to_owned()]).is_err());
     }
 
     #[test]
@@ -155,14 +221,50 @@ mod tests {
 
     #[test]
     fn the_first_failure_stops_and_is_named() {
-        let steps: [(&str, Task); 3] = [
+        let steps: [Step; 3] = [
             ("fine", |_| Ok(())),
             ("broken", |_| Err("it rained".to_owned())),
             ("never", |_| panic!("a step after the failed one ran")),
         ];
-        let message = run(&steps).unwrap_err();
+        let message = in_turn(&steps, &AtomicBool::new(false), here).unwrap_err();
         assert!(message.starts_with("step `broken` failed after "), "{message}");
         assert!(message.ends_with(" s: it rained"), "{message}");
+    }
+
+    #[test]
+    fn rows_run_at_the_same_time() {
+        // Each waits until the other has begun.
+        let barrier = std::sync::Barrier::new(2);
+        let meet = |_: &Step| {
+            barrier.wait();
+            Ok(())
+        };
+        let steps: [Step; 2] = [("one", |_| Ok(())), ("two", |_| Ok(()))];
+        assert_eq!(side_by_side(&AtomicBool::new(false), &steps, meet, &steps, meet), Ok(()));
+    }
+
+    #[test]
+    fn a_failure_in_either_row_ends_both() {
+        let broken: [Step; 1] = [("broken", |_| Err("it rained".to_owned()))];
+        let others: [Step; 2] =
+            [("begun", |_| Ok(())), ("never", |_| panic!("a step began after a failure"))];
+        for is_left in [true, false] {
+            let has_failed = AtomicBool::new(false);
+            let until_failed = |step: &Step| {
+                let begin = Instant::now();
+                while !has_failed.load(Ordering::Relaxed) {
+                    assert!(begin.elapsed().as_secs() < 60, "the failure is not known");
+                    std::thread::yield_now();
+                }
+                here(step)
+            };
+            let done = match is_left {
+                true => side_by_side(&has_failed, &broken, here, &others, until_failed),
+                false => side_by_side(&has_failed, &others, until_failed, &broken, here),
+            };
+            let message = done.unwrap_err();
+            assert!(message.starts_with("step `broken` failed after "), "{message}");
+        }
     }
 
     #[test]
