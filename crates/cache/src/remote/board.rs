@@ -195,7 +195,7 @@ impl Board {
         }
         // If the engine did not answer for all names, an object that did not arrive may exist.
         if let Ok(true) = answer {
-            had_news |= state.table.answered(&batch);
+            had_news |= state.table.answered(&batch, Instant::now());
         }
         state.count_unclaimed();
         drop(state);
@@ -218,7 +218,7 @@ impl Board {
 
     /// Records that the claim of a lease found that of another host.
     pub(super) fn note_held(&self, key: &Digest, asked: Instant, generation: u64, value: Option<LeaseValue>) {
-        self.locked().table.note_held(key, asked, generation, value);
+        self.locked().table.note_held(key, [asked, Instant::now()], generation, value);
     }
 
     /// Returns the stale leases on `key` below `generation`.

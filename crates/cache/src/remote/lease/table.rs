@@ -14,6 +14,8 @@ use crate::remote::object::{LeaseToken, LeaseValue};
 
 /// The time for which a caller that begins a key believes what is known.
 const FRESH: Duration = Duration::from_millis(250);
+/// The same, as a multiple of the time of the call: an engine that is slow, or has many hosts, is asked less often.
+const FRESH_CALLS: u32 = 4;
 
 /// The keys that one host misses. `E` is what the host keeps of an entry that arrived.
 #[derive(Clone, Debug)]
@@ -27,8 +29,8 @@ pub struct LeaseTable<E> {
 #[derive(Clone, Debug)]
 struct Row<E> {
     leases: LeaseObserver,
-    /// The time at which the last answered call began.
-    asked: Option<Instant>,
+    /// The time until which what is known of the key is fresh.
+    fresh_until: Option<Instant>,
     entry: Option<E>,
     /// The number of callers that wait for the key.
     watches: usize,
@@ -109,15 +111,16 @@ impl<E> LeaseTable<E> {
         }
     }
 
-    /// Returns the keys that a caller asks for that begins `key`: all that are missing. `None`: what is known of the key is fresh.
+    /// Returns the keys that a caller asks for that begins `key`: all missing ones of which nothing fresh is known. `None`: what
+    /// is known of `key` is fresh.
     pub fn look(&mut self, key: &Digest, now: Instant) -> Option<Vec<Digest>> {
         let row = self.row(key);
-        let is_fresh = |asked| now.saturating_duration_since(asked) < FRESH;
-        if row.entry.is_some() || row.asked.is_some_and(is_fresh) {
+        if row.entry.is_some() || row.is_fresh(now) {
             return None;
         }
-        let is_wanted =
-            |(other, row): &(&Digest, &Row<E>)| *other == key || row.watches > 0 || row.is_planned;
+        let is_wanted = |(other, row): &(&Digest, &Row<E>)| {
+            *other == key || (row.watches > 0 || row.is_planned) && !row.is_fresh(now)
+        };
         Some(self.rows.iter().filter(is_wanted).map(|(key, _)| *key).collect())
     }
 
@@ -143,17 +146,18 @@ impl<E> LeaseTable<E> {
         LeaseBatch { asked: now, keys, questions, readings }
     }
 
-    /// Records a batch that the engine answered as a whole. Returns whether it changed what the host does next.
+    /// Records a batch that the engine answered as a whole, at `now`. Returns whether it changed what the host does next.
     ///
     /// If the engine did not answer for all names, an object that did not arrive may exist: then nothing is recorded.
-    pub fn answered(&mut self, batch: &LeaseBatch) -> bool {
+    pub fn answered(&mut self, batch: &LeaseBatch, now: Instant) -> bool {
         let (ttl, mut had_news) = (self.ttl, false);
+        let fresh_until = fresh_until(batch.asked, now);
         for (key, readings) in batch.keys.iter().zip(&batch.readings) {
             // A key that the caller has finished meanwhile is in no row.
             let Some(row) = self.rows.get_mut(key) else { continue };
             let before = row.leases.step(ttl);
             row.leases.note(batch.asked, readings);
-            row.asked = Some(batch.asked);
+            row.fresh_until = fresh_until;
             had_news |= row.leases.step(ttl) != before;
         }
         had_news
@@ -169,7 +173,7 @@ impl<E> LeaseTable<E> {
     /// Records an entry that the answer to a call of its own, which ends at `now`, brought.
     pub fn note_own_entry(&mut self, key: &Digest, entry: E, now: Instant) {
         let row = self.row(key);
-        (row.entry, row.asked) = (Some(entry), Some(now));
+        (row.entry, row.fresh_until) = (Some(entry), now.checked_add(FRESH));
     }
 
     /// Takes the entry that arrived. A caller takes it once.
@@ -209,11 +213,24 @@ impl<E> LeaseTable<E> {
         self.rows.get(key).and_then(|row| row.leases.alive_at())
     }
 
-    /// Records that the claim of a lease, in a call that began at `asked`, found that of another host.
-    pub fn note_held(&mut self, key: &Digest, asked: Instant, generation: u64, value: Option<LeaseValue>) {
+    /// Records that the claim of a lease, in a call from `asked` to `now`, found that of another host.
+    ///
+    /// Other hosts are claiming, so what is known of leases that seemed to be free is not fresh any more: the next look asks for all
+    /// of them in one call. Otherwise, each host of a thousand that begin at the same time would try to claim each key.
+    pub fn note_held(
+        &mut self,
+        key: &Digest,
+        [asked, now]: [Instant; 2],
+        generation: u64,
+        value: Option<LeaseValue>,
+    ) {
+        let ttl = self.ttl;
+        let seems_free =
+            |row: &&mut Row<E>| matches!(row.leases.step(ttl), LeaseStep::Claim { .. }) && row.watches == 0;
+        self.rows.values_mut().filter(seems_free).for_each(|row| row.fresh_until = None);
         let row = self.row(key);
         row.leases.note_held(asked, generation, value);
-        row.asked = Some(asked);
+        row.fresh_until = fresh_until(asked, now);
     }
 
     /// Returns the stale leases on `key` below `generation`.
@@ -224,7 +241,7 @@ impl<E> LeaseTable<E> {
     /// Records that the host has the key's entry, or builds it.
     pub fn finished(&mut self, key: &Digest, now: Instant) {
         if let Some(row) = self.rows.get_mut(key) {
-            (row.is_planned, row.asked) = (false, None);
+            (row.is_planned, row.fresh_until) = (false, None);
         }
         self.prune(now);
     }
@@ -232,9 +249,7 @@ impl<E> LeaseTable<E> {
     /// Removes what no caller needs any more.
     pub fn prune(&mut self, now: Instant) {
         // A caller may have asked for the key, and act on the answer at this moment.
-        let is_new =
-            |row: &Row<E>| row.asked.is_some_and(|asked| now.saturating_duration_since(asked) < FRESH);
-        self.rows.retain(|_, row| row.is_planned || row.watches > 0 || is_new(row));
+        self.rows.retain(|_, row| row.is_planned || row.watches > 0 || row.is_fresh(now));
     }
 
     /// Begins a wait for `key`. `has_hints`: there is a plan, and the engine has counters. `random` differs between hosts.
@@ -300,13 +315,23 @@ impl<E> Row<E> {
     fn is_awaited(&self) -> bool {
         self.watches > 0 && self.entry.is_none()
     }
+
+    fn is_fresh(&self, now: Instant) -> bool {
+        self.fresh_until.is_some_and(|until| now < until)
+    }
 }
 
 impl<E> Default for Row<E> {
     fn default() -> Self {
-        let (leases, asked) = (LeaseObserver::default(), None);
-        Self { leases, asked, entry: None, watches: 0, is_planned: false }
+        let (leases, fresh_until) = (LeaseObserver::default(), None);
+        Self { leases, fresh_until, entry: None, watches: 0, is_planned: false }
     }
+}
+
+/// Returns the time until which an answer is fresh that came at `now`, in a call that began at `asked`.
+fn fresh_until(asked: Instant, now: Instant) -> Option<Instant> {
+    let call = now.saturating_duration_since(asked);
+    now.checked_add(FRESH.max(call * FRESH_CALLS))
 }
 
 #[cfg(test)]
@@ -333,9 +358,16 @@ mod tests {
         all.sort_unstable();
         assert_eq!(asked, all);
         let batch = table.batch(asked, true, true, now);
-        assert!(!table.answered(&batch), "no host has a lease, as before");
+        assert!(!table.answered(&batch, now), "no host has a lease, as before");
         assert_eq!(table.look(&a, now + FRESH / 2), None);
-        assert!(table.look(&a, now + FRESH).is_some());
+        assert_eq!(table.look(&a, now + FRESH).map(|keys| keys.len()), Some(2));
+        // Another host claims at the same time: what seemed to be free may not be any more.
+        table.note_held(&c, [now; 2], 0, Some(value(1)));
+        let mut asked = table.look(&a, now + FRESH / 2).unwrap();
+        asked.sort_unstable();
+        let mut free = vec![a, b];
+        free.sort_unstable();
+        assert_eq!(asked, free);
         table.finished(&b, now);
         assert_eq!(table.look(&a, now + FRESH).map(|keys| keys.contains(&b)), Some(false));
     }
@@ -344,7 +376,7 @@ mod tests {
     fn answers_belong_to_the_questions_of_their_key() {
         let (mut table, now, [a, b, c]) = (LeaseTable::<()>::new(TTL), Instant::now(), keys());
         table.plan(&keys());
-        table.note_held(&b, now, 0, Some(value(1)));
+        table.note_held(&b, [now; 2], 0, Some(value(1)));
         let mut batch = table.batch(vec![a, b, c], true, true, now);
         let entry = |key| Question::Entry { key };
         let lease = |key, generation| Question::Lease { key, generation };
@@ -354,7 +386,7 @@ mod tests {
         assert_eq!(batch.questions(), expected);
         batch.found_lease(4, value(1).to_string().as_bytes());
         batch.found_lease(7, value(2).to_string().as_bytes());
-        assert!(table.answered(&batch));
+        assert!(table.answered(&batch, now));
         let first = LeaseStep::Claim { generation: 0 };
         assert_eq!([a, b, c].map(|key| table.step(&key)), [first, LeaseStep::Wait, LeaseStep::Wait]);
         assert_eq!(table.below(&c, 2), [(1, value(2).token)]);
