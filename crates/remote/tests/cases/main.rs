@@ -4,6 +4,7 @@
 
 mod contract;
 mod file;
+mod hosts;
 mod reapi;
 mod redis;
 mod s3;
@@ -11,6 +12,10 @@ mod s3;
 use libtest_mimic::Arguments;
 
 fn main() {
+    let mut words = std::env::args().skip(1);
+    if words.next().as_deref() == Some(hosts::CHILD) {
+        return hosts::other_process(&words.collect::<Vec<_>>());
+    }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(4));
     let (mut trials, redis) = redis::trials();
@@ -20,6 +25,7 @@ fn main() {
     trials.extend(of_file);
     let (of_grpc, grpc) = reapi::trials();
     trials.extend(of_grpc);
+    trials.extend(hosts::trials());
     let conclusion = libtest_mimic::run(&arguments, trials);
     // `exit` would leave the servers running.
     drop((redis, s3, directory, grpc));
