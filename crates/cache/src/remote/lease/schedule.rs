@@ -111,7 +111,8 @@ impl PollSchedule {
             return self.batch_at(self.batched + self.pause);
         };
         self.counter = Some(counter);
-        let then = *self.counter_then.get_or_insert(counter);
+        // Before the first hint nothing is known of the counter: whatever it counts may have come since the last batch.
+        let then = *self.counter_then.get_or_insert(0);
         // A counter that an engine lost begins again: that is a change, too.
         let grown = usize::try_from(counter.abs_diff(then)).unwrap_or(usize::MAX);
         if grown > 0 {
@@ -173,7 +174,7 @@ mod tests {
             }
             now = at;
             hints += 1;
-            schedule.hinted(now, Some(4), spread(hints));
+            schedule.hinted(now, Some(0), spread(hints));
         }
         assert!(longest > millis(200), "{longest:?}");
         assert!((millis(7500)..=TTL / 3).contains(&(schedule.next().0 - began)));
@@ -185,6 +186,10 @@ mod tests {
         let now = Instant::now();
         for (missing, grown, pause) in [(1, 1, 0), (8, 1, 0), (9, 1, 500), (100, 12, 500), (100, 13, 0)] {
             let mut schedule = PollSchedule::new(now, missing, true, TTL, 0);
+            schedule.hinted(now, Some(0), 0);
+            assert_ne!(schedule.next().1, Poll::Batch, "no host has finished anything");
+            schedule.hinted(now, Some(70), 0);
+            schedule.batched(now, outcome(missing, true), TTL, 0);
             schedule.hinted(now, Some(70), 0);
             assert_ne!(schedule.next().1, Poll::Batch);
             // A lost counter is lower than before.
@@ -195,6 +200,16 @@ mod tests {
                 assert_eq!(schedule.next(), (now + millis(pause), Poll::Batch), "{missing} {counter}");
             }
         }
+    }
+
+    /// The entries may have come after the look and before the first hint.
+    #[test]
+    fn a_counter_that_has_grown_before_the_first_hint_brings_a_batch() {
+        let now = Instant::now();
+        let mut schedule = PollSchedule::new(now, 100, true, TTL, 0);
+        schedule.hinted(now, Some(3), 0);
+        schedule.next_hint = None;
+        assert_eq!(schedule.next(), (now + LATEST_AFTER_HINT, Poll::Batch));
     }
 
     #[test]
