@@ -15,7 +15,7 @@ use super::object::{LeaseToken, LeaseValue, ObjectName};
 ///
 /// A call may block until the deadline of its context, or until the context's token is cancelled, which the client checks ten
 /// times a second or more often. Many threads call a client at the same time. A client does not try again, except over a new
-/// connection, if the engine had closed an idle one.
+/// connection, if the engine had closed an idle one, and for a moment, while the engine has too many calls.
 pub trait RemoteEngine: Send + Sync {
     /// Returns where the engine is, for messages: a URL without credentials.
     fn location(&self) -> &str;

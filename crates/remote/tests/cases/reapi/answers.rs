@@ -13,7 +13,7 @@ use super::{client, name};
 use crate::contract::{content, get, limits};
 
 pub(super) fn trials() -> Vec<Trial> {
-    let trials: [(&str, fn()); 13] = [
+    let trials: [(&str, fn()); 14] = [
         ("an evicted blob is a missing object, and is stored again", evicted),
         ("content under another's digest is the cache's to refuse, and is replaced", wrong_content),
         ("contents in an action's result are not requested again", inline),
@@ -24,6 +24,7 @@ pub(super) fn trials() -> Vec<Trial> {
         ("a server whose cache is read-only is read", read_only),
         ("what a server says it can do is needed", abilities),
         ("messages are as large as the server takes", batches),
+        ("a server that takes no messages of blobs gets streams", streams),
         ("an answer that is none of gRPC is refused", invalid),
         ("a server that ends its connections is asked over new ones", connections),
         ("a result that the server does not replace exists", kept),
@@ -156,29 +157,33 @@ fn statuses() {
         ("Read", "get"),
     ];
     let codes = [(7, "refused"), (12, "refused"), (16, "refused"), (14, "unreachable"), (4, "timed out")];
-    for (failing, call) in of_all {
+    let failing = Arc::new(Mutex::new(None::<(&str, u32)>));
+    let of_hook = failing.clone();
+    let fake = Fake::with(move |method, _| match *of_hook.lock().unwrap() {
+        Some((failing, code)) if failing == method => Some(Reply::Status(code, "because%20of%20that")),
+        // Two of the objects do not fit in a message.
+        _ => (method == "GetCapabilities").then(|| capabilities(1, 5000, true)),
+    });
+    let of_size = |name: &str, size: usize| (name.to_owned(), content(size, 1));
+    for (text, bytes) in [of_size("small", 10), of_size("large", 20_000)] {
+        replace(&*client(&fake.url()), &text, &bytes).unwrap();
+    }
+    for (method, call) in of_all {
         for (code, kind) in codes {
-            if failing == "GetCapabilities" && code == 12 {
+            if method == "GetCapabilities" && code == 12 {
                 continue;
             }
-            let is_large = matches!(failing, "Read" | "Write");
-            let bytes = content(if is_large { 5 << 20 } else { 10 }, 1);
-            let is_ready = Arc::new(AtomicBool::new(false));
-            let ready = is_ready.clone();
-            let fake = Fake::with(move |method, _| {
-                let fails = method == failing && ready.load(Ordering::SeqCst);
-                fails.then_some(Reply::Status(code, "because%20of%20that"))
-            });
-            replace(&*client(&fake.url()), "a", &bytes).unwrap();
-            is_ready.store(true, Ordering::SeqCst);
+            let (text, size) =
+                if matches!(method, "Read" | "Write") { ("large", 20_001) } else { ("small", 11) };
+            *failing.lock().unwrap() = Some((method, code));
             let engine = client(&fake.url());
             let answer = match call {
-                "get" => found(&*engine, "a").map(drop),
-                "put" => put(&*engine, "b", &content(bytes.len(), 2)).map(drop),
-                _ => replace(&*engine, "b", &bytes),
+                "get" => found(&*engine, text).map(drop),
+                "put" => put(&*engine, "new", &content(size, 2)).map(drop),
+                _ => replace(&*engine, "new", &content(size, 2)),
             };
             let (found, text) = shown(answer);
-            assert_eq!(found, kind, "{failing} for {call}: {code}: {text}");
+            assert_eq!(found, kind, "{method} for {call}: {code}: {text}");
             assert!(code == 4 || text.contains("because of that"), "{text}");
         }
     }
@@ -323,15 +328,31 @@ fn batches() {
     }
 }
 
+/// A server that takes no batch at all.
+fn streams() {
+    let fake = Fake::with(|method, _| (method == "GetCapabilities").then(|| capabilities(1, 1, true)));
+    let engine = client(&fake.url());
+    let sizes = [0, 1, 255, 300 << 10];
+    let names = sizes.map(|size| name(&format!("of-{size}")));
+    let contents = sizes.map(|size| content(size, 1));
+    let objects: Vec<_> =
+        names.iter().zip(&contents).map(|(name, content)| RemoteObject::new(name, content)).collect();
+    assert_eq!(engine.put_if_absent(&objects, &limits()), Ok(vec![PutAnswer::Stored; 4]));
+    engine.replace(&objects, &limits()).unwrap();
+    assert!(get(&*engine, &names) == Ok(contents.map(Some).to_vec()));
+    assert_eq!((fake.count("BatchReadBlobs"), fake.count("BatchUpdateBlobs")), (0, 0));
+}
+
 fn invalid() {
     let message = field(2, &[field(1, b"object"), field(2, &digest(b"1"))].concat());
     let mut compressed = framed(message.clone());
     compressed[0] = 1;
-    let huge = [&[0][..], &(4 * 1024 * 1024 + 1_u32).to_be_bytes(), &vec![0; 100_000]].concat();
+    // A field that no one knows makes a message too large.
+    let huge = [message.clone(), field(99, &vec![0; 4 << 20])].concat();
     let cut = framed(message.clone())[..10].to_vec();
     let replies = [
         (Reply::Bytes(compressed), "invalid"),
-        (Reply::Bytes(huge), "invalid"),
+        (Reply::Messages(vec![huge]), "invalid"),
         (Reply::Bytes(cut), "invalid"),
         (Reply::Bytes(framed(b"\xff\xff\xff".to_vec())), "invalid"),
         (Reply::Messages(vec![]), "invalid"),

@@ -20,16 +20,13 @@ use super::{capabilities, client, name};
 use crate::contract::{answers_of_all_calls, content, get, limits};
 
 pub(super) fn trials() -> Vec<Trial> {
-    let buildgrid = || ServerKind::BuildGrid(BuildGridOptions::default());
-    let once = ServerKind::BuildGrid(BuildGridOptions { is_write_once: true });
+    let buildgrid = ServerKind::BuildGrid(BuildGridOptions::default());
     vec![
         Trial::test("reapi/faults/a connection cut at each byte", cut),
         Trial::test("reapi/faults/a server that never answers", silent),
         Trial::test("reapi/faults/a server of another protocol", other_protocol),
         Trial::test("reapi/faults/children do not use their parent's connection", children),
-        trial("reapi/faults/a restarted server is used again at once", buildgrid(), restarted),
-        trial("reapi/faults/an instance that the server does not have", buildgrid(), unknown_instance),
-        trial("reapi/faults/a server that stores a result once", once, write_once),
+        trial("reapi/faults/a restarted server is used again at once", buildgrid, restarted),
     ]
 }
 
@@ -192,47 +189,18 @@ fn children() -> Result<(), Failed> {
 fn restarted(mut server: Server) -> Result<(), Failed> {
     let engine = client(&server.url());
     let names = [name("a")];
-    for _ in 0..2 {
+    let has_stored = || {
         assert_eq!(get(&*engine, &names), Ok(vec![None]));
         let stored = engine.put_if_absent(&[RemoteObject::new(&names[0], b"1")], &limits());
         assert_eq!(stored, Ok(vec![PutAnswer::Stored]));
         assert_eq!(get(&*engine, &names), Ok(vec![Some(b"1".to_vec())]));
-        server.kill()?;
-        let answer = get(&*engine, &names);
-        assert!(matches!(answer, Err(RemoteError::Unreachable { .. })), "{answer:?}");
-        server.restart()?;
-    }
-    Ok(())
-}
-
-fn unknown_instance(server: Server) -> Result<(), Failed> {
-    let engine = client(&format!("{}/team/a", server.url()));
-    let (names, objects) = ([name("a")], [name("b")]);
-    let answers = [
-        get(&*engine, &names).map(drop),
-        engine.put_if_absent(&[RemoteObject::new(&objects[0], b"1")], &limits()).map(drop),
-        engine.capabilities(&limits()).map(drop),
-    ];
-    for answer in answers {
-        match answer {
-            Err(RemoteError::Refused { reason }) => assert!(reason.contains("team/a"), "{reason}"),
-            other => panic!("{other:?}"),
-        }
-    }
-    Ok(())
-}
-
-fn write_once(server: Server) -> Result<(), Failed> {
-    let engine = client(&server.url());
-    let name = name("a");
-    let object = |content| [RemoteObject::new(&name, content)];
-    assert_eq!(engine.replace(&object(b"1"), &limits()), Ok(()));
-    assert_eq!(engine.replace(&object(b"1"), &limits()), Ok(()));
-    match engine.replace(&object(b"2"), &limits()) {
-        Err(RemoteError::Refused { reason }) => assert!(reason.contains("does not replace"), "{reason}"),
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(engine.put_if_absent(&object(b"2"), &limits()), Ok(vec![PutAnswer::Existed]));
-    assert_eq!(get(&*engine, std::slice::from_ref(&name)), Ok(vec![Some(b"1".to_vec())]));
+    };
+    has_stored();
+    // The idle connection is closed; nothing of that is seen.
+    server.restart()?;
+    has_stored();
+    server.kill()?;
+    let answer = get(&*engine, &names);
+    assert!(matches!(answer, Err(RemoteError::Unreachable { .. })), "{answer:?}");
     Ok(())
 }

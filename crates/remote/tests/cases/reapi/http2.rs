@@ -1,17 +1,20 @@
 //! gRPC's side of a server in the test's process: HTTP/2 over one connection, in a thread of its own.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
-use std::thread;
-use std::time::Duration;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, Request, Response};
+use rustix::event::{PollFd, PollFlags, poll as wait_for};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// How a call is answered.
@@ -46,8 +49,9 @@ pub(super) trait Handler: Send + Sync {
 pub(super) fn serve(stream: TcpStream, handler: &dyn Handler) {
     stream.set_nonblocking(true).unwrap();
     stream.set_nodelay(true).unwrap();
-    block_on(async {
-        let Ok(mut connection) = h2::server::handshake(Socket(stream)).await else { return };
+    let socket = Socket { stream: Rc::new(stream), is_blocked: Rc::default() };
+    block_on(&socket, async {
+        let Ok(mut connection) = h2::server::handshake(socket.clone()).await else { return };
         let mut calls: Vec<Pin<Box<dyn Future<Output = bool> + '_>>> = Vec::new();
         poll_fn(|waker| {
             loop {
@@ -164,15 +168,31 @@ pub(super) fn framed(message: Vec<u8>) -> Vec<u8> {
     [&[0], &(message.len() as u32).to_be_bytes()[..], &message].concat()
 }
 
-/// Polls until the end of the work. A server of a test may be slow.
-fn block_on(work: impl Future<Output = ()>) {
+/// Polls until the end of the work, and waits for the socket in between.
+fn block_on(socket: &Socket, work: impl Future<Output = ()>) {
+    struct Awake(AtomicBool);
+    impl Wake for Awake {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let awake = Arc::new(Awake(AtomicBool::new(false)));
+    let waker = Waker::from(awake.clone());
     let mut work = pin!(work);
-    while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-        thread::sleep(Duration::from_micros(200));
+    while work.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+        if !awake.0.swap(false, Ordering::SeqCst) {
+            let output = if socket.is_blocked.get() { PollFlags::OUT } else { PollFlags::empty() };
+            wait_for(&mut [PollFd::new(&*socket.stream, PollFlags::IN | output)], None).unwrap();
+        }
     }
 }
 
-struct Socket(TcpStream);
+#[derive(Clone)]
+struct Socket {
+    stream: Rc<TcpStream>,
+    /// Whether bytes wait to be written.
+    is_blocked: Rc<Cell<bool>>,
+}
 
 fn poll<T>(answer: io::Result<T>) -> Poll<io::Result<T>> {
     match answer {
@@ -183,17 +203,20 @@ fn poll<T>(answer: io::Result<T>) -> Poll<io::Result<T>> {
 
 impl AsyncRead for Socket {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        poll(self.0.read(buffer.initialize_unfilled())).map_ok(|length| buffer.advance(length))
+        let answer = poll((&*self.stream).read(buffer.initialize_unfilled()));
+        answer.map_ok(|length| buffer.advance(length))
     }
 }
 
 impl AsyncWrite for Socket {
-    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        poll(self.0.write(bytes))
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let answer = poll((&*self.stream).write(bytes));
+        self.is_blocked.set(answer.is_pending());
+        answer
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -1,5 +1,6 @@
 //! The client of the Remote Execution API.
 
+mod access;
 mod answers;
 mod fake;
 mod faults;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use libtest_mimic::Trial;
 use opkeep_cache::{Capabilities, ExclusiveCreate, ObjectName, RemoteEngine};
 use opkeep_remote::{OpenOptions, open};
-use opkeep_testkit::servers::{BuildGridOptions, Server, ServerKind};
+use opkeep_testkit::servers::{BuildGridOptions, Server, ServerKind, trial_with};
 
 use crate::contract::{self, Subject};
 
@@ -23,13 +24,17 @@ const UNFIT: [&str; 2] = [
     "reapi-write-once/races/readers see a replaced object as a whole",
 ];
 
-/// The trials, and the servers of the suite, which end when they are dropped.
+/// The trials, and the servers of the suite, which end when they are dropped. A server of Python takes seconds to start, so other
+/// trials use them as well.
 pub(crate) fn trials() -> (Vec<Trial>, Vec<Server>) {
     let (mut trials, mut servers) = (Vec::new(), Vec::new());
     for (name, is_write_once) in [("reapi", false), ("reapi-write-once", true)] {
         let kind = ServerKind::BuildGrid(BuildGridOptions { is_write_once });
-        match kind.missing() {
-            Some(reason) => trials.extend(contract::ignored(name, &reason)),
+        let (missing, url) = match kind.missing() {
+            Some(reason) => {
+                trials.extend(contract::ignored(name, &reason));
+                (Some(reason), String::new())
+            }
             None => {
                 let server = Server::start(kind).unwrap();
                 let unfit = |trial: Trial| match UNFIT.contains(&trial.name()) {
@@ -37,9 +42,21 @@ pub(crate) fn trials() -> (Vec<Trial>, Vec<Server>) {
                     false => trial,
                 };
                 trials.extend(contract::trials(&subject(name, &server)).into_iter().map(unfit));
+                let url = server.url();
                 servers.push(server);
+                (None, url)
             }
-        }
+        };
+        trials.push(match is_write_once {
+            true => trial_with("reapi/access/a server that stores a result once", missing, move || {
+                access::write_once(&url)
+            }),
+            false => {
+                trial_with("reapi/access/an instance that the server does not have", missing, move || {
+                    access::unknown_instance(&url)
+                })
+            }
+        });
     }
     trials.extend(answers::trials());
     trials.extend(faults::trials());
