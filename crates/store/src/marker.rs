@@ -18,6 +18,7 @@ use crate::size::SizeFile;
 use crate::stats::Counters;
 use crate::{StoreError, files};
 use opkeep_fs::{Dir, Names, RootedFs};
+use rustix::io::Errno;
 
 /// The beginning of the mark: the first half of the SHA-256 of `opkeep store 1`.
 const SIGNATURE: &str = "Signature: a31cd1495d27ecdc8270d35df537184e";
@@ -86,11 +87,19 @@ pub(crate) fn claim(fs: &RootedFs, dir: &Dir, level: Level) -> Result<(), StoreE
         Owner::Free | Owner::Unmarked => {
             let text = format!("{SIGNATURE}\n{TEXT}");
             files::write_new(fs, &path.join(STORE_TAG), &text).map_err(|source| trouble("mark", source))?;
-            // Best effort: prevents that a power cut keeps later files without the mark.
-            let _ = dir.sync();
-            Ok(())
+            // A power cut must not keep later files without the mark.
+            match dir.sync() {
+                Err(source) if !is_unsupported(&source) => Err(trouble("sync", source)),
+                _ => Ok(()),
+            }
         }
     }
+}
+
+/// Whether the file system cannot sync directories.
+fn is_unsupported(error: &io::Error) -> bool {
+    let unsupported = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOSYS, Errno::BADF];
+    unsupported.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 fn is_marked(fs: &RootedFs, dir: &Dir) -> io::Result<bool> {

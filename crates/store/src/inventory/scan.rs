@@ -29,7 +29,7 @@ pub(crate) struct DirectoryScan {
     pub(crate) others: Vec<InventoryFile>,
     pub(crate) other_files: Vec<OtherFile>,
     pub(crate) problems: Vec<StoreProblem>,
-    /// Missing directories.
+    /// Missing directories. A directory of entries is made by the first put in it, and may be missing.
     pub(crate) missing: Vec<PathBuf>,
 }
 
@@ -112,11 +112,9 @@ impl DirectoryScan {
 
     fn entries(&mut self, target: &TargetStore) {
         let dir = target.dir().join("entries");
-        let mut existing = [false; 256];
-        let is_listed = self.each(target, &dir, |scan, name, seen| {
+        self.each(target, &dir, |scan, name, seen| {
             match u8::from_str_radix(name, 16).ok().filter(|_| layout::is_shard(name)) {
                 Some(shard) => {
-                    existing[usize::from(shard)] = true;
                     scan.needs(DIRECTORY, dir.join(name), None, seen.is_dir(), &seen);
                     if seen.is_dir() {
                         scan.shard(target, shard);
@@ -125,10 +123,6 @@ impl DirectoryScan {
                 None => scan.entry_or_own(target, None, &dir, name, &seen),
             }
         });
-        if is_listed || self.missing.contains(&dir) {
-            let missing = (0..=u8::MAX).filter(|shard| !existing[usize::from(*shard)]);
-            self.missing.extend(missing.map(|shard| target.shard_dir(shard)));
-        }
     }
 
     fn shard(&mut self, target: &TargetStore, shard: u8) {

@@ -26,7 +26,7 @@ pub struct TargetStore {
     pub(super) store: Store,
     dir: PathBuf,
     pub(super) exists: bool,
-    /// The state of each of the 256 directories of entries: [`UNKNOWN`] or [`TRUSTED`].
+    /// The state of each of the 256 directories of entries: [`UNKNOWN`] or [`TRUSTED`]. The first put in each creates it.
     shards: Arc<[AtomicU8; 256]>,
     pub(super) tracker: Arc<UsageTracker>,
 }
@@ -51,20 +51,13 @@ impl Store {
 impl TargetStore {
     fn open(store: &Store, dir: PathBuf) -> Result<Self, StoreError> {
         let creates = store.config().access.creates();
+        // An existing directory of entries may have some, whose size is not known without a record.
+        let fresh = creates && store.fs().look(&dir.join("entries")).is_err();
         let exists = store.owned(&dir, Level::Target, creates)?.is_some()
             && store.directory(&dir.join("entries"), creates)?.is_some();
-        let mut fresh = false;
         if creates {
             for name in ["locks", "tmp", "quarantine"] {
                 store.directory(&dir.join(name), true)?;
-            }
-            // The directories are created here, so that a put does not create them.
-            let last = dir.join("entries/ff");
-            fresh = store.fs().look(&last).is_err();
-            if fresh {
-                for shard in 0..=255u8 {
-                    store.directory(&dir.join(format!("entries/{shard:02x}")), true)?;
-                }
             }
         }
         let shards = Arc::new([const { AtomicU8::new(UNKNOWN) }; 256]);
@@ -115,7 +108,11 @@ impl TargetStore {
     /// Opens the directory of the entry for `key` again: until then a network file system may report a new entry as
     /// missing.
     pub fn refresh(&self, key: &Digest) {
-        let _ = self.store.directory(&self.shard_dir(key.as_bytes()[0]), false);
+        let open = || matches!(self.store.directory(&self.shard_dir(key.as_bytes()[0]), false), Ok(None));
+        // The directory may be as new as the entry.
+        if open() && self.store.directory(&self.dir.join("entries"), false).is_ok() {
+            open();
+        }
     }
 
     /// Counts the miss of a [repeated look-up](Self::get_uncounted).
@@ -396,9 +393,13 @@ impl TargetStore {
         let mut shards: Vec<u8> = keys.iter().map(|key| key.as_bytes()[0]).collect();
         shards.sort_unstable();
         shards.dedup();
-        for shard in shards {
-            let (fs, dir) = (self.store.fs(), self.shard_dir(shard));
-            let _ = fs.open_dir(&dir).and_then(|directory| directory.sync());
+        let sync = |dir: &Path| {
+            let _ = self.store.fs().open_dir(dir).and_then(|directory| directory.sync());
+        };
+        shards.iter().for_each(|shard| sync(&self.shard_dir(*shard)));
+        // Some of the directories may be new.
+        if !shards.is_empty() {
+            sync(&self.dir.join("entries"));
         }
     }
 

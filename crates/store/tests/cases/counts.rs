@@ -51,7 +51,9 @@ pub(crate) fn other_process(arguments: &[String]) {
     let [what, root, times] = arguments else { panic!("{arguments:?}") };
     let (what, root, times): (&str, _, usize) = (what, Path::new(root), times.parse().unwrap());
     let (store, made) = (open(root), Created::new("relu", 1));
-    let keys: Vec<_> = (0..=times).map(|number| key(&number.to_string())).collect();
+    // In one directory, which the first put creates.
+    let numbered = (0..).map(|number: u64| key(&number.to_string()));
+    let keys: Vec<_> = numbered.filter(|key| key.as_bytes()[0] == 0).take(times + 1).collect();
     store.put(&key("relu"), &made.entry()).unwrap();
     for one in &keys {
         match what {

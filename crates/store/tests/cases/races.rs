@@ -15,8 +15,8 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{
-    Children, Created, TARGET, child, fresh, hit, key, lock, miss, names, open, snapshot, trial, until,
-    within, without_empty_directories,
+    Children, Created, TARGET, child, fresh, hit, key, lock, miss, names, open, place, snapshot, trial,
+    until, within, without_empty_directories,
 };
 use libtest_mimic::Trial;
 use opkeep_digest::Digest;
@@ -288,7 +288,7 @@ fn a_file_system_without_locks() {
 }
 
 fn damage(store: &TargetStore, key: &Digest) -> DamagedEntry {
-    fs::write(store.path(key), "damaged").unwrap();
+    fs::write(place(store, key), "damaged").unwrap();
     let Miss::Damaged(judged) = miss(store, key) else { panic!("it is damaged") };
     judged
 }
@@ -493,7 +493,7 @@ fn two_processes_create_one_directory() {
         let first = |name: &str| key(name).as_bytes()[0];
         let near = (0..).map(|at| format!("near{at}")).find(|name| first(name) == first("relu")).unwrap();
         at_every_call(&disk, |at| {
-            fs::remove_dir_all(store.path(&key("relu")).parent().unwrap()).unwrap();
+            fs::remove_dir_all(place(&store, &key("relu")).parent().unwrap()).unwrap();
             let other = open(directory.path());
             let name = near.clone();
             disk.interrupt(at, move || {

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::common::room::{DAY, Room, counted, entry, filling};
-use crate::common::{Children, child, hit, key, lock, miss, open, snapshot, trial, within};
+use crate::common::{Children, child, hit, key, lock, miss, open, place, snapshot, trial, within};
 use libtest_mimic::Trial;
 use opkeep_fs::FsOp;
 use opkeep_store::{
@@ -102,13 +102,13 @@ fn everything_is_counted() {
     let held = lock(&store, &key("c"));
     assert!(matches!(within(&store, &key("c"), Duration::from_millis(20)), LockOutcome::TimedOut));
     drop(held);
-    fs::write(store.path(&key("d")), "damaged").unwrap();
+    fs::write(place(&store, &key("d")), "damaged").unwrap();
     let Miss::Damaged(judged) = miss(&store, &key("d")) else { panic!("it is damaged") };
     assert!(store.quarantine(&key("d"), &judged, &lock(&store, &key("d"))).unwrap());
-    fs::create_dir(store.path(&key("e"))).unwrap();
+    fs::create_dir(place(&store, &key("e"))).unwrap();
     assert!(matches!(miss(&store, &key("e")), Miss::Io(_)));
     std::os::unix::fs::symlink(store.dir().join("tmp"), store.dir().join("link")).unwrap();
-    fs::write(store.path(&key("f")), "writable").unwrap();
+    fs::write(place(&store, &key("f")), "writable").unwrap();
     let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     fs::set_permissions(store.path(&key("f")), open_to_all).unwrap();
     assert!(matches!(miss(&store, &key("f")), Miss::Untrusted(_)));

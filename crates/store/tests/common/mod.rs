@@ -118,6 +118,13 @@ pub(crate) fn within(store: &TargetStore, key: &Digest, time: Duration) -> LockO
 }
 
 /// The names in `directory`.
+/// The path of the entry of `key`, in a directory that exists: for tests that write the file themselves.
+pub(crate) fn place(store: &TargetStore, key: &Digest) -> PathBuf {
+    let path = store.path(key);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    path
+}
+
 pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
     let mut names: Vec<_> =

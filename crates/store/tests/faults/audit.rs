@@ -30,13 +30,10 @@ pub(crate) fn rows() -> Vec<Row> {
         well: rows::nothing,
     };
     vec![
-        row("verify", rows::valid_among_directories, verify, &[Old], &[Old]),
+        row("verify", rows::valid, verify, &[Old], &[Old]),
         row("verify a damaged entry", damaged, verify_damaged, &[Damaged], &[Damaged]),
-        Row {
-            parts: 3,
-            ..row("repair a damaged entry", damaged, repair_damaged, &[Damaged, Absent], &[Absent])
-        },
-        Row { parts: 3, ..row("repair corrupt counters", corrupt, repair_torn, &[Old], &[Old]) },
+        row("repair a damaged entry", damaged, repair_damaged, &[Damaged, Absent], &[Absent]),
+        row("repair corrupt counters", corrupt, repair_torn, &[Old], &[Old]),
         row("dry run of a repair", damaged, repair_dry, &[Damaged], &[Damaged]),
         Row {
             bystanders: 1,
@@ -100,12 +97,12 @@ fn repair_damaged(config: StoreConfig) -> bool {
 }
 
 fn damaged(root: &Path) {
-    rows::valid_among_directories(root);
+    rows::valid(root);
     rows::damage(root);
 }
 
 fn corrupt(root: &Path) {
-    rows::valid_among_directories(root);
+    rows::valid(root);
     for name in ["size", "stats"] {
         fs::write(common::open(root).dir().join(name), "opkeep").unwrap();
     }

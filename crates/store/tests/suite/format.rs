@@ -6,7 +6,7 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use crate::common::{fresh, hit, key, miss};
+use crate::common::{fresh, hit, key, miss, place};
 use opkeep_digest::Digest;
 use opkeep_store::{Corruption, EntryBuilder, Miss};
 
@@ -64,7 +64,7 @@ fn an_entry_has_the_documented_layout() {
 fn an_entry_of_another_format_is_a_miss_with_the_reason() {
     let (_dir, store) = fresh();
     for format in [0, 1, 3, u32::MAX] {
-        fs::write(store.path(&key("relu")), entry(format)).unwrap();
+        fs::write(place(&store, &key("relu")), entry(format)).unwrap();
         let Miss::Damaged(judged) = miss(&store, &key("relu")) else { panic!("format {format} was read") };
         assert_eq!(judged.corruption, Corruption::Format { expected: 2, found: format });
     }

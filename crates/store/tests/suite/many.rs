@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::common::room::{Room, counted, entry, filling};
-use crate::common::{hit, key};
+use crate::common::{hit, key, place};
 use opkeep_fs::FsOp;
 use opkeep_store::{GcOptions, Overwrite, TargetStore};
 
@@ -23,13 +23,15 @@ fn many() -> u64 {
 /// Creates entries until there are `number`. They are empty, so none is a hit, but none is requested.
 fn fill(store: &TargetStore, number: u64) {
     for at in counted(store).entries..number {
-        fs::write(store.path(&key(&format!("filler {at}"))), "").unwrap();
+        fs::write(place(store, &key(&format!("filler {at}"))), "").unwrap();
     }
 }
 
 /// The accesses of a put, a hit, a miss, opening and closing, without the paths.
 fn calls(room: &Room) -> Vec<Vec<FsOp>> {
     let mut calls = Vec::new();
+    // The first put in a directory creates it.
+    place(&room.open(), &key("one"));
     room.seen.take();
     let store = room.open();
     calls.push(room.seen.ops());

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::room::Watch;
-use crate::common::{Created, TARGET, fresh, hit, key, lock, miss, names, open, snapshot, within};
+use crate::common::{Created, TARGET, fresh, hit, key, lock, miss, names, open, place, snapshot, within};
 use opkeep_digest::Digest;
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{
@@ -258,7 +258,7 @@ fn a_directory_that_becomes_a_link_is_not_followed() {
         let outside = tempfile::tempdir().unwrap();
         let (there, gone) = (key("there"), key("gone"));
         store.put(&there, &Created::new("there", 1).entry()).unwrap();
-        fs::write(store.path(&gone), "damaged").unwrap();
+        fs::write(place(&store, &gone), "damaged").unwrap();
         let Miss::Damaged(judged) = miss(&store, &gone) else { panic!("it is damaged") };
         let held = lock(&store, &gone);
         let path = match below {
@@ -304,7 +304,7 @@ fn a_link_further_up_is_not_followed() {
         let (there, gone) = (key("there"), key("gone"));
         store.put(&there, &Created::new("there", 1).entry()).unwrap();
         hit(&store, &there);
-        fs::write(store.path(&gone), "damaged").unwrap();
+        fs::write(place(&store, &gone), "damaged").unwrap();
         let Miss::Damaged(judged) = miss(&store, &gone) else { panic!("it is damaged") };
         let held = lock(&store, &gone);
         let (path, elsewhere) = (directory.path().join(below), outside.path().join("elsewhere"));

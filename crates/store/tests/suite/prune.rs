@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::common::room::{DAY, HOUR, MINUTE, Room, Watch, entry, filling};
-use crate::common::{Created, TARGET, key, lock, miss, names, within};
+use crate::common::{Created, TARGET, key, lock, miss, names, place, within};
 use opkeep_fs::{FsOp, Permit};
 use opkeep_store::{FileTotals, GcOptions, LockOutcome, Miss, Store, TargetStore};
 
@@ -172,7 +172,7 @@ fn a_free_lock_file_is_pruned() {
 
 /// Quarantines `name` as damaged, with this many bytes.
 fn quarantine_file(store: &TargetStore, name: &str, bytes: usize) {
-    fs::write(store.path(&key(name)), vec![b'x'; bytes]).unwrap();
+    fs::write(place(store, &key(name)), vec![b'x'; bytes]).unwrap();
     let Miss::Damaged(judged) = miss(store, &key(name)) else { unreachable!("it is damaged") };
     assert!(store.quarantine(&key(name), &judged, &lock(store, &key(name))).unwrap());
 }
@@ -239,14 +239,15 @@ fn everything_but_foreign_files_counts() {
     drop(held);
 
     // Two MB of foreign files, in every directory. They stay, are reported, and cause no eviction.
-    for place in ["", "tmp", "locks", "quarantine", "entries", "entries/00"] {
-        fs::write(dir.join(place).join("precious.kern"), vec![1; 2 << 20]).unwrap();
+    fs::create_dir_all(dir.join("entries/00")).unwrap();
+    for below in ["", "tmp", "locks", "quarantine", "entries", "entries/00"] {
+        fs::write(dir.join(below).join("precious.kern"), vec![1; 2 << 20]).unwrap();
     }
     // Entries in a wrong directory, and names of entries that are no files.
     let wrong = dir.join("entries/00").join(format!("{}.kern", key("a")));
     fs::write(&wrong, "x").unwrap();
-    fs::create_dir(store.path(&key("dir"))).unwrap();
-    symlink("nowhere", store.path(&key("link"))).unwrap();
+    fs::create_dir(place(&store, &key("dir"))).unwrap();
+    symlink("nowhere", place(&store, &key("link"))).unwrap();
     room.time.pass(30 * DAY);
     let report = gc(&store);
     assert_eq!(report.before.total().bytes, total.bytes);

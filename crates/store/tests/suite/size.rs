@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::room::{ALL, CHEAP, HOUR, MB, MINUTE, Room, Watch, counted, entry, filling, gc, ten};
-use crate::common::{TARGET, key};
+use crate::common::{TARGET, key, names};
 use opkeep_fs::{FsOp, Permit};
 use opkeep_store::{Overwrite, PutOutcome, Store};
 
@@ -45,7 +45,7 @@ fn an_eviction_without_effect_is_not_repeated_at_once() {
     let walks = || {
         room.seen.take();
         drop(room.open());
-        room.seen.ops().iter().filter(|op| **op == FsOp::List).count() > 200
+        room.seen.ops().iter().filter(|op| **op == FsOp::List).count() > 8
     };
     assert!(walks());
     assert!(!walks());
@@ -83,7 +83,11 @@ fn an_unknown_size_is_counted_once() {
         // The file with the total may not have been there when it was counted.
         assert!(estimate.entries == 10 && counted.bytes - estimate.bytes <= 4096, "{estimate:?} {counted:?}");
         store.put_replacing(&key("a"), &entry(&filling(100 << 10), CHEAP), Overwrite::Always).unwrap();
-        assert_eq!(lists(), 2 * (256 + 5), "once by the first put, and once to compare");
+        assert_eq!(
+            lists(),
+            2 * (names(&store.dir().join("entries")).len() + 5),
+            "once by the first put, and once to compare"
+        );
     }
 }
 
@@ -116,9 +120,11 @@ fn puts_of_other_processes_during_an_eviction_count() {
     let mut config = room.config().with_limits(unlimited);
     config.watcher = None;
     let other = Store::open(config).unwrap().target(TARGET).unwrap();
+    let last = names(&other.dir().join("entries")).pop().unwrap();
+    let last = other.dir().join("entries").join(last);
     let (old, done) = (room.time.ago(HOUR), AtomicBool::new(false));
     let hook = Watch(move |call: &opkeep_fs::FsCall<'_>| {
-        if call.op == FsOp::List && call.path.ends_with("entries/ff") && !done.swap(true, Ordering::Relaxed) {
+        if call.op == FsOp::List && call.path == last && !done.swap(true, Ordering::Relaxed) {
             for at in 0..100 {
                 let key = key(&format!("meanwhile {at}"));
                 other.put(&key, &entry(&filling(16 << 10), CHEAP)).unwrap();

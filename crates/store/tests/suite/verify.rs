@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::common::harm::{HARMS, flip};
 use crate::common::room::{Seen, Watch};
-use crate::common::{Created, TARGET, fresh, hit, key, lock, miss, snapshot};
+use crate::common::{Created, TARGET, fresh, hit, key, lock, miss, place, snapshot};
 use opkeep_fs::{FsCall, FsOp, Permit};
 use opkeep_store::{
     Access, Entry, Miss, OtherFile, OtherFileKind, Overwrite, ProblemKind, Progress, Store, StoreConfig,
@@ -187,12 +187,13 @@ fn misplaced_files_are_reported() {
     let dir = store.dir();
     // A valid entry and a damaged one, where no process looks for them.
     let (valid, damaged) = (dir.join("entries/00").join(name("a")), dir.join("entries").join(name("b")));
+    fs::create_dir_all(dir.join("entries/00")).unwrap();
     for (from, to) in [("a", &valid), ("b", &damaged)] {
         fs::rename(put(&store, from), to).unwrap();
     }
     flip(&damaged, 700);
     // Directories and links where files belong, and the other way round.
-    let (a_dir, a_link, outside) = (store.path(&key("c")), store.path(&key("d")), put(&store, "e"));
+    let (a_dir, a_link, outside) = (place(&store, &key("c")), place(&store, &key("d")), put(&store, "e"));
     fs::create_dir(&a_dir).unwrap();
     symlink(&outside, &a_link).unwrap();
     let shard = dir.join("entries").join(free_shard(&store));
@@ -222,23 +223,24 @@ fn name(name: &str) -> String {
     format!("{}.kern", key(name))
 }
 
-/// The name of a directory of entries that is empty.
+/// The name of a directory of entries that is empty, which this function creates.
 fn free_shard(store: &TargetStore) -> String {
     let entries = store.dir().join("entries");
-    let is_free = |shard: &String| crate::common::names(&entries.join(shard)).is_empty();
-    crate::common::names(&entries).into_iter().rev().find(is_free).unwrap()
+    let used = crate::common::names(&entries);
+    let free = (0..=u8::MAX).map(|shard| format!("{shard:02x}")).find(|shard| !used.contains(shard)).unwrap();
+    fs::create_dir(entries.join(&free)).unwrap();
+    free
 }
 
 #[test]
 fn missing_directories_are_reported_and_are_no_problem() {
     let (directory, store) = fresh();
     put(&store, "a");
-    let shard = store.dir().join("entries").join(free_shard(&store));
-    fs::remove_dir(&shard).unwrap();
     fs::remove_dir(store.dir().join("quarantine")).unwrap();
     let report = verify(&reader(directory.path()));
     assert!(report.is_valid() && report.valid.files == 1, "{report:?}");
-    assert_eq!(report.missing, [store.dir().join("quarantine"), shard]);
+    // Not the directories in which nothing was put.
+    assert_eq!(report.missing, [store.dir().join("quarantine")]);
 
     let nothing = Store::open(StoreConfig::new(directory.path()).with_access(Access::ReadOnly));
     let report = verify(&nothing.unwrap().target("Ascend910B1").unwrap());
@@ -383,7 +385,6 @@ fn a_check_writes_nothing() {
     }
     leave(&store.dir().join(format!("tmp/put-{}-1", dead())), Duration::from_secs(1_000_000));
     fs::write(store.dir().join("size"), "corrupt").unwrap();
-    fs::remove_dir(store.dir().join("entries").join(free_shard(&store))).unwrap();
     store.flush().unwrap();
     let before = snapshot(directory.path());
     let report = verify(&reader(directory.path()));
