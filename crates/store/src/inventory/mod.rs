@@ -6,6 +6,7 @@
 pub(crate) mod abandoned;
 pub(crate) mod scan;
 
+use std::collections::BTreeSet;
 use std::ops::{AddAssign, SubAssign};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -145,8 +146,8 @@ impl InventoryWalk<'_> {
     /// # Errors
     /// A directory cannot be listed. This is an error, since a wrong total would evict too much or too little.
     pub(crate) fn walk(&self) -> Result<InventoryReport, StoreError> {
-        let mut walked = self.walk_others()?;
-        for shard in 0..=u8::MAX {
+        let (mut walked, shards) = self.walk_to_shards()?;
+        for shard in shards {
             self.shard(shard, &mut walked)?;
         }
         Ok(walked)
@@ -157,7 +158,12 @@ impl InventoryWalk<'_> {
     /// # Errors
     /// As [`walk`](Self::walk).
     pub(crate) fn walk_others(&self) -> Result<InventoryReport, StoreError> {
-        let mut walked = InventoryReport::default();
+        Ok(self.walk_to_shards()?.0)
+    }
+
+    /// Looks at all files that are not entries, and returns the numbers of the existing directories of entries, in order.
+    fn walk_to_shards(&self) -> Result<(InventoryReport, BTreeSet<u8>), StoreError> {
+        let (mut walked, mut shards) = (InventoryReport::default(), BTreeSet::new());
         // Directories being created are here, beside their final names. No other file here is the target's.
         for dir in [self.store.root(), &self.store.version_dir()] {
             let _ = self.each(dir, |name, seen| {
@@ -178,12 +184,11 @@ impl InventoryWalk<'_> {
         self.others("quarantine", &[NEW], &mut walked)?;
         self.others(UNSENT, &[], &mut walked)?;
         let entries = self.dir.join("entries");
-        self.each(&entries, |name, seen| {
-            if !(seen.is_dir() && is_shard(name)) {
-                walked.others.extend(classify(&entries, name, &seen, &[NEW], &mut walked.usage));
-            }
+        self.each(&entries, |name, seen| match u8::from_str_radix(name, 16) {
+            Ok(shard) if seen.is_dir() && is_shard(name) => _ = shards.insert(shard),
+            _ => walked.others.extend(classify(&entries, name, &seen, &[NEW], &mut walked.usage)),
         })?;
-        Ok(walked)
+        Ok((walked, shards))
     }
 
     fn others(&self, name: &str, prefixes: &[&str], walked: &mut InventoryReport) -> Result<(), StoreError> {
