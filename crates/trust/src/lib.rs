@@ -42,6 +42,7 @@
 
 mod content;
 mod error;
+mod fuzz;
 mod host_key;
 mod key_file;
 mod key_name;
@@ -57,6 +58,8 @@ mod untrusted;
 
 pub use content::{EntryDigest, MemberDigest, RepeatedMember, is_signed_member};
 pub use error::TrustError;
+#[doc(hidden)]
+pub use fuzz::fuzz;
 pub use key_file::read_public_keys;
 pub use key_name::{KeyName, KeyNameError};
 pub use key_text::KeyTextError;

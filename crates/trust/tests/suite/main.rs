@@ -7,6 +7,8 @@ mod entries;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod golden;
 #[cfg(test)]
 mod lists;
