@@ -4,6 +4,7 @@ pub(crate) mod compile;
 pub(crate) mod remote;
 pub(crate) mod store;
 pub(crate) mod tensors;
+pub(crate) mod trust;
 
 /// The environment variables of the commands that build.
 pub(crate) const ENVIRONMENT: &str = "\
@@ -16,6 +17,10 @@ Environment:
                           kernel_cache, the directory opkeep in it
   OPKEEP_REMOTE, OPKEEP_REMOTE_MODE, OPKEEP_REMOTE_NAMESPACE
                           the remote cache, without --remote, --remote-mode, --remote-namespace
+  OPKEEP_SIGN_KEY, OPKEEP_TRUSTED_KEYS
+                          the keys of kernels, without --sign-key and --trusted-keys
+  XDG_STATE_HOME          with trusted keys, opkeep/host-key in it marks what this host compiled
+                          [default: ~/.local/state]
   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE, AWS_REGION, ...
                           the access to s3://, as for other programs
   ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO, OPKEEP_MAX_CACHE_ENTRIES

@@ -2,6 +2,7 @@
 
 mod remote;
 pub(crate) mod targets;
+mod trust;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use opkeep_fs::CancelToken;
 use opkeep_store::StoreConfig;
 
 pub(crate) use self::remote::remote;
+pub(crate) use self::trust::{is_secret_key, trust};
 use crate::flags::compile::CompileArgs;
 use crate::flags::store::StoreArgs;
 use crate::ui::env;

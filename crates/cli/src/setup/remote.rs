@@ -30,16 +30,24 @@ pub(crate) fn remote(args: &RemoteArgs) -> anyhow::Result<Option<RemoteConfig>> 
             None => return Ok(None),
         },
     };
-    let namespace = match &args.remote_namespace {
-        Some(namespace) => namespace.clone(),
-        None => match env::text(env::REMOTE_NAMESPACE)? {
-            Some(text) => text.parse().with_context(|| format!("{} is `{text}`", env::REMOTE_NAMESPACE))?,
-            None => Namespace::default(),
-        },
-    };
+    let namespace = namespace(args)?;
     // The URL may contain a password, so it is in no message.
     let engine = opkeep_remote::open(&url, &env::remote_options()).context(origin)?;
     let mut config = RemoteConfig::new(engine);
     (config.policy, config.namespace) = (policy, namespace);
     Ok(Some(config))
+}
+
+/// Returns the namespace that the flags name; if unset, the one that the environment names.
+///
+/// # Errors
+/// It is not valid.
+pub(super) fn namespace(args: &RemoteArgs) -> anyhow::Result<Namespace> {
+    if let Some(namespace) = &args.remote_namespace {
+        return Ok(namespace.clone());
+    }
+    match env::text(env::REMOTE_NAMESPACE)? {
+        Some(text) => text.parse().with_context(|| format!("{} is `{text}`", env::REMOTE_NAMESPACE)),
+        None => Ok(Namespace::default()),
+    }
 }

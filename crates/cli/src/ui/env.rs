@@ -22,6 +22,10 @@ pub(crate) const REMOTE: &str = "OPKEEP_REMOTE";
 pub(crate) const REMOTE_MODE: &str = "OPKEEP_REMOTE_MODE";
 pub(crate) const REMOTE_NAMESPACE: &str = "OPKEEP_REMOTE_NAMESPACE";
 
+/// The variables that name the key that signs kernels, and those that are trusted.
+pub(crate) const SIGN_KEY: &str = "OPKEEP_SIGN_KEY";
+pub(crate) const TRUSTED_KEYS: &str = "OPKEEP_TRUSTED_KEYS";
+
 /// Returns the value of a variable that is set and not empty.
 fn var(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
@@ -55,6 +59,20 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
         .or_else(|| {
             std::env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".cache/opkeep"))
         })
+}
+
+/// Returns the file of the key that signs kernels.
+pub(crate) fn sign_key() -> Option<PathBuf> {
+    var(SIGN_KEY).map(PathBuf::from)
+}
+
+/// Returns the file of the key by which this host recognizes what it compiled. It is not in the store, which others may write to, and
+/// which may become part of an image.
+pub(crate) fn host_key_file() -> Option<PathBuf> {
+    let state = var("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || std::env::home_dir().filter(|home| home.is_absolute());
+    let state = state.or_else(|| home().map(|home| home.join(".local/state")));
+    state.map(|state| state.join("opkeep/host-key"))
 }
 
 /// Returns the values of the variables that limit the store.

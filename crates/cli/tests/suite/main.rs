@@ -64,6 +64,8 @@ mod repair;
 #[cfg(test)]
 mod repair_caches;
 #[cfg(test)]
+mod signing;
+#[cfg(test)]
 mod store;
 #[cfg(test)]
 mod stored;

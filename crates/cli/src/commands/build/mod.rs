@@ -14,6 +14,7 @@ use self::output::{BuildOutput, UnreadableOutput};
 use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
 use crate::flags::remote::RemoteArgs;
+use crate::flags::trust::TrustArgs;
 use crate::input::model;
 use crate::setup;
 use crate::setup::targets::{TargetRequests, split_by_target};
@@ -33,6 +34,8 @@ pub(crate) struct Args {
     pub(crate) common: CompileArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
+    #[command(flatten)]
+    pub(crate) trust: TrustArgs,
     /// Write no kernels to rank_N/kernel_meta
     #[arg(long)]
     pub(crate) no_kernel_meta: bool,
@@ -52,6 +55,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let cancel = output.cancel_on_signal();
     let remote = setup::remote(&args.remote)?;
+    let trust = setup::trust(&args.trust, &args.remote)?;
+    if args.trust_imported && trust.policy.trusted_keys().is_some() {
+        output.print_warning(
+            "imported kernels have no signature, so none is used: --trust-imported has no effect",
+        );
+    }
     let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &engine, &args.common)?;
     if cancel.is_cancelled() && requests.is_empty() {
@@ -76,6 +85,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             config.keep_artifacts = false;
             config.trust_imported = args.trust_imported;
             config.remote.clone_from(&remote);
+            config.trust.clone_from(&trust);
             config.view = view;
         });
         let part = with_progress(engine, &requests, output)?;

@@ -10,14 +10,17 @@ use crate::ui::output::{ExitStatus, Output};
 
 /// The help on how keys are used.
 const DETAILS: &str = "\
-No build signs or checks kernels yet: this release makes and shows the keys. What they are for:
+`opkeep build --sign-key FILE` signs the kernels that this host compiles and shares. `opkeep build
+--trusted-keys @FILE` uses only kernels that one of the listed public keys signed, and those that
+this host compiled. Other commands that use kernels have these flags as well; OPKEEP_SIGN_KEY and
+OPKEEP_TRUSTED_KEYS set them. Keys are texts, NAME:BASE64, as Nix has them: a key pair of Nix works.
 
-A host signs the kernels that it compiled with a secret key. Other hosts list the public keys that
-they trust, and take only kernels that one of them signed. Keys are texts, NAME:BASE64, as Nix has
-them: a key pair of Nix works here.
+A host with trusted keys and no key to sign with sends nothing, so it needs no write access to the
+remote cache. What it compiled itself it recognizes by a key in ~/.local/state/opkeep/host-key.
 
 To begin     opkeep key generate builds-1 --out builds-1.secret >> trusted-keys
              Copy builds-1.secret to the hosts that compile, trusted-keys to all hosts.
+             There, OPKEEP_SIGN_KEY=builds-1.secret and OPKEEP_TRUSTED_KEYS=@trusted-keys.
 To replace   Generate builds-2, add it to the lists of all hosts, then sign with it, and remove
              builds-1 from the lists at last: what it alone signed is not taken any more.
 To retire    Remove the key from the lists. A key has no date at which it ends.";

@@ -8,6 +8,7 @@ use opkeep_trust::{KeyTextError, PublicKey, SigningKey, TrustError, read_public_
 use serde::Serialize;
 
 use super::line::line;
+use crate::setup::is_secret_key;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::Text;
@@ -64,10 +65,6 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let json = ShowOutput { file: json::path(&args.file), kind, keys: keys.collect() };
     output.print_result(&text, &json)?;
     Ok(ExitStatus::Success)
-}
-
-fn is_secret_key(text: &str) -> bool {
-    matches!(text.parse::<PublicKey>(), Err(KeyTextError::SecretKey))
 }
 
 /// Reads the public keys in a file, and whether it is that of a secret key.

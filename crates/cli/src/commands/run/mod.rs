@@ -23,6 +23,7 @@ use crate::commands::build::report::{
 use crate::flags::compile::CompileArgs;
 use crate::flags::remote::RemoteArgs;
 use crate::flags::tensors::{InputArgs, ToleranceArgs};
+use crate::flags::trust::TrustArgs;
 use crate::input::dims::Dims;
 use crate::input::model::{self, Model};
 use crate::input::options::UnknownOptions;
@@ -59,12 +60,16 @@ pub(crate) struct Args {
     pub(crate) common: CompileArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
+    #[command(flatten)]
+    pub(crate) trust: TrustArgs,
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let cancel = output.cancel_on_signal();
     let remote = setup::remote(&args.remote)?;
-    let engine = setup::engine(&args.common, &cancel, output)?.with_config(|config| config.remote = remote);
+    let trust = setup::trust(&args.trust, &args.remote)?;
+    let engine = setup::engine(&args.common, &cancel, output)?
+        .with_config(|config| (config.remote, config.trust) = (remote, trust));
     let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common)?);
     unknown.remove_known_to(engine.backend(), args.common.target())?;
     let model = Model::read(&args.model, &engine, &args.common, &mut dims);

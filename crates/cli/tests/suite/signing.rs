@@ -1,0 +1,197 @@
+//! Builds with keys: what is signed, what is used, and what is never printed.
+#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use crate::common::{Place, Ran, SQUARE, files, square_of};
+
+/// A directory that hosts share, and key pairs.
+struct Cluster {
+    place: Place,
+}
+
+impl Cluster {
+    fn new(keys: &[&str]) -> Self {
+        let place = Place::untouched();
+        fs::create_dir_all(place.path("shared")).unwrap();
+        for key in keys {
+            let made = place.run(&["key", "generate", key, "--out", key]).ended_with(0);
+            place.write(&format!("{key}.pub"), made.stdout);
+        }
+        Self { place }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.place.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// Builds on `host`, signing with the key `signs` and trusting the list `trusts`.
+    fn build(&self, host: &Place, inputs: &[&str], signs: Option<&str>, trusts: Option<&str>) -> Ran {
+        let remote = format!("file://{}", self.path("shared"));
+        let mut args: Vec<_> = ["build", "--target", "cpu", "--format", "json", "--remote", &remote]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(inputs.iter().map(|input| (*input).to_owned()))
+            .collect();
+        args.extend(signs.iter().flat_map(|key| ["--sign-key".to_owned(), self.path(key)]));
+        args.extend(
+            trusts.iter().flat_map(|list| ["--trusted-keys".to_owned(), format!("@{}", self.path(list))]),
+        );
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        host.run_with(&args, &[("XDG_STATE_HOME", host.path("state").to_str().unwrap())]).ended_with(0)
+    }
+
+    fn objects(&self) -> Vec<PathBuf> {
+        let all = files(&self.place.path("shared")).into_iter();
+        all.filter(|path| path.to_string_lossy().contains("/e/")).collect()
+    }
+}
+
+fn warnings(ran: &Ran) -> Vec<String> {
+    let warnings = ran.json()["warnings"].as_array().unwrap().clone();
+    warnings.iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+/// The only file in a directory of entries.
+fn only(mut paths: Vec<PathBuf>) -> PathBuf {
+    assert_eq!(paths.len(), 1, "{paths:?}");
+    paths.remove(0)
+}
+
+#[test]
+fn a_consumer_uses_what_a_trusted_key_signed() {
+    let cluster = Cluster::new(&["builds", "other"]);
+    let (builder, consumer, stranger) = (Place::new(), Place::new(), Place::new());
+    let built = cluster.build(&builder, &[SQUARE], Some("builds"), Some("builds.pub"));
+    assert_eq!((built.count("compiled"), cluster.objects().len()), (1, 1));
+    let taken = cluster.build(&consumer, &[SQUARE], None, Some("builds.pub"));
+    assert_eq!((taken.count("from_remote"), warnings(&taken)), (1, vec![]));
+    let again = cluster.build(&consumer, &[SQUARE], None, Some("builds.pub"));
+    assert_eq!((again.count("reused"), again.count("from_remote")), (1, 0));
+    // A host that trusts another key compiles, uses that again, and sends nothing.
+    for outcome in ["compiled", "reused"] {
+        let ran = cluster.build(&stranger, &[SQUARE], None, Some("other.pub"));
+        assert_eq!((ran.count(outcome), warnings(&ran)), (1, vec![]));
+    }
+    assert_eq!(cluster.objects().len(), 1);
+    // The key is retired: the consumer's kernel is refused, told once, and compiled.
+    let retired = cluster.build(&consumer, &[SQUARE], None, Some("other.pub"));
+    let texts = warnings(&retired);
+    assert_eq!(retired.count("compiled"), 1);
+    assert!(matches!(&texts[..], [text] if text.contains("signed by `builds`")), "{texts:?}");
+    let healed = cluster.build(&consumer, &[SQUARE], None, Some("other.pub"));
+    assert_eq!((healed.count("reused"), warnings(&healed)), (1, vec![]));
+}
+
+/// A kernel of another key under this key, with digests that fit, and every kernel without a signature.
+#[test]
+fn forged_kernels_are_refused_compiled_and_replaced() {
+    let cluster = Cluster::new(&["builds"]);
+    let (builder, attacker) = (Place::new(), Place::new());
+    let five = attacker.write("square.info", square_of(5));
+    cluster.build(&builder, &[SQUARE], Some("builds"), Some("builds.pub"));
+    let object = only(cluster.objects());
+    let good = fs::read(&object).unwrap();
+    // The attacker can write to the shared directory, and has no key.
+    attacker.run(&["build", "--target", "cpu", five.to_str().unwrap()]).ended_with(0);
+    attacker.run(&["build", "--target", "cpu", SQUARE]).ended_with(0);
+    let own: Vec<_> = attacker.entries();
+    assert_eq!(own.len(), 2);
+    for forged in own.iter().map(|path| fs::read(path).unwrap()).chain([good[..good.len() - 1].to_vec()]) {
+        fs::write(&object, &forged).unwrap();
+        let consumer = Place::new();
+        let ran = cluster.build(&consumer, &[SQUARE], None, Some("builds.pub"));
+        let texts = warnings(&ran);
+        assert_eq!((ran.count("compiled"), texts.len()), (1, 1), "{texts:?}");
+        // A host that signs replaces it.
+        let ran = cluster.build(&Place::new(), &[SQUARE], Some("builds"), Some("builds.pub"));
+        assert_eq!(ran.count("compiled"), 1);
+        let ran = cluster.build(&Place::new(), &[SQUARE], None, Some("builds.pub"));
+        assert_eq!((ran.count("from_remote"), warnings(&ran)), (1, vec![]));
+    }
+    // In the store of a consumer.
+    let consumer = Place::new();
+    cluster.build(&consumer, &[SQUARE], None, Some("builds.pub"));
+    let entry = only(consumer.entries());
+    let name = entry.file_name().unwrap();
+    let forged = own.iter().find(|path| path.file_name().unwrap() == name).unwrap();
+    fs::copy(forged, &entry).unwrap();
+    let ran = cluster.build(&consumer, &[SQUARE], None, Some("builds.pub"));
+    assert_eq!((ran.count("from_remote"), warnings(&ran).len()), (1, 1));
+    let ran = cluster.build(&consumer, &[SQUARE], None, Some("builds.pub"));
+    assert_eq!((ran.count("reused"), ran.count("from_remote"), warnings(&ran)), (1, 0, vec![]));
+}
+
+#[test]
+fn keys_come_from_the_environment_and_from_mounted_secrets() {
+    let cluster = Cluster::new(&["builds"]);
+    let (builder, consumer) = (Place::new(), Place::new());
+    // As a secret is mounted into a container: a link to a link.
+    fs::create_dir(cluster.place.path("..now")).unwrap();
+    fs::rename(cluster.place.path("builds"), cluster.place.path("..now/key")).unwrap();
+    symlink("..now", cluster.place.path("..data")).unwrap();
+    symlink("..data/key", cluster.place.path("key")).unwrap();
+    let public = fs::read_to_string(cluster.place.path("builds.pub")).unwrap();
+    let public = public.split(' ').next().unwrap();
+    let remote = format!("file://{}", cluster.path("shared"));
+    let run = |host: &Place, env: &[(&str, &str)]| {
+        let state = host.path("state");
+        let env = [&[("OPKEEP_REMOTE", remote.as_str()), ("XDG_STATE_HOME", state.to_str().unwrap())], env]
+            .concat();
+        host.run_with(&["build", SQUARE, "--target", "cpu", "--format", "json"], &env).ended_with(0)
+    };
+    let key = cluster.path("key");
+    assert_eq!(run(&builder, &[("OPKEEP_SIGN_KEY", &key)]).count("compiled"), 1);
+    // Without trusted keys, no key of the host is made.
+    assert!(!builder.path("state").exists());
+    assert_eq!(run(&consumer, &[("OPKEEP_TRUSTED_KEYS", public)]).count("from_remote"), 1);
+    let mode =
+        |path: &Path| std::os::unix::fs::PermissionsExt::mode(&fs::metadata(path).unwrap().permissions());
+    assert_eq!(mode(&consumer.path("state/opkeep/host-key")) & 0o7777, 0o600);
+}
+
+#[test]
+fn wrong_keys_are_an_error_without_a_part_of_a_secret() {
+    let cluster = Cluster::new(&["builds"]);
+    let secret = fs::read_to_string(cluster.place.path("builds")).unwrap();
+    let secret = secret.trim_end();
+    let public = cluster.path("builds.pub");
+    let host = Place::new();
+    let (list, wrong) = (format!("@{}", cluster.path("builds")), format!("@{public}x"));
+    let run = |args: &[&str], env: &[(&str, &str)], says: &str| {
+        let ran = host.run_with(&[&["build", SQUARE, "--target", "cpu"], args].concat(), env).ended_with(2);
+        let ran = ran.says(says);
+        let seed = &secret.split_once(':').unwrap().1[..43];
+        for at in 0..seed.len() - 8 {
+            assert!(
+                !ran.stdout.contains(&seed[at..at + 8]) && !ran.stderr.contains(&seed[at..at + 8]),
+                "{ran:?}"
+            );
+        }
+    };
+    run(&["--sign-key", secret], &[], "--sign-key: this is the text of a secret key");
+    run(&[], &[("OPKEEP_SIGN_KEY", secret)], "OPKEEP_SIGN_KEY: this is the text of a secret key");
+    run(&["--sign-key", &public], &[], "--sign-key: ");
+    run(&["--sign-key", "/nowhere"], &[], "--sign-key: cannot read `/nowhere`");
+    run(&["--trusted-keys", secret], &[], "--trusted-keys: ");
+    run(&["--trusted-keys", &list], &[], "found 64 bytes, as a secret key has");
+    run(&["--trusted-keys", ""], &[], "--trusted-keys: there is no key");
+    run(&["--trusted-keys", "# none"], &[], "there is no key");
+    run(&["--trusted-keys", &wrong], &[], "--trusted-keys: cannot read");
+    run(&[], &[("OPKEEP_TRUSTED_KEYS", "notes")], "OPKEEP_TRUSTED_KEYS: line 1: expected NAME:BASE64");
+    assert!(host.entries().is_empty());
+}
+
+#[test]
+fn imported_kernels_are_not_used_with_trusted_keys() {
+    let cluster = Cluster::new(&["builds"]);
+    let list = format!("@{}", cluster.path("builds.pub"));
+    let host = Place::new();
+    let args = ["build", SQUARE, "--target", "cpu", "--trust-imported", "--trusted-keys", &list];
+    let env = [("XDG_STATE_HOME", host.path("state"))]
+        .map(|(name, path)| (name, path.to_str().unwrap().to_owned()));
+    let env: Vec<_> = env.iter().map(|(name, path)| (*name, path.as_str())).collect();
+    host.run_with(&args, &env).ended_with(0).says("--trust-imported has no effect");
+}
