@@ -85,6 +85,7 @@ pub use pending::PendingKey;
 pub use push::PushReport;
 pub use query::{Accept, BeforeClaim, Query, Wait};
 pub use remote::lease;
+pub use remote::stored_name::{StoredKind, StoredName};
 pub use remote::{
     Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, LeaseToken, LeaseValue, LeaseValueError,
     ListedObject, Listing, Namespace, NamespaceError, ObjectName, ObjectNameError, ObjectNames, PutAnswer,

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    build, bundle, clear, completions, explain, gc, import, inspect, key, repair, run, stats, targets, verify,
+    build, bundle, clear, completions, explain, gc, import, inspect, key, remote, repair, run, stats,
+    targets, verify,
 };
 use crate::flags::ENVIRONMENT;
 use crate::ui::interrupt;
@@ -79,6 +80,7 @@ pub(crate) enum Command {
     Targets(targets::Args),
     Bundle(bundle::Args),
     Key(key::Args),
+    Remote(remote::Args),
     Completions(completions::Args),
 }
 
@@ -98,6 +100,7 @@ impl Command {
             Self::Targets(args) => targets::run(args, output),
             Self::Bundle(args) => bundle::run(args, output),
             Self::Key(args) => key::run(args, output),
+            Self::Remote(args) => remote::run(args, output),
             Self::Completions(args) => completions::run(args, Args::command(), output),
         }
     }

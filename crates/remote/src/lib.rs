@@ -13,6 +13,7 @@
 //! Characters that have a meaning in a URL are written as `%` and two hexadecimal digits. A URL may contain a password: no
 //! error, no [`location`](RemoteEngine::location) and no `Debug` output of this crate shows it.
 
+pub mod check;
 mod error;
 mod file;
 mod http;

@@ -18,6 +18,7 @@ mod health;
 pub mod lease;
 mod names;
 mod object;
+pub(crate) mod stored_name;
 mod tier;
 
 pub(crate) use board::{News, Watch};

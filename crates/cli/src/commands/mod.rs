@@ -9,6 +9,7 @@ pub(crate) mod gc;
 pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod key;
+pub(crate) mod remote;
 pub(crate) mod repair;
 pub(crate) mod run;
 pub(crate) mod stats;

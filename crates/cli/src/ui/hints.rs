@@ -4,7 +4,7 @@ use std::path::Path;
 
 use opkeep::{BuildError, KernelError, LeftReason, ViewError, WarningKind};
 use opkeep_backend::BackendError;
-use opkeep_cache::CacheError;
+use opkeep_cache::{CacheError, RemoteError};
 use opkeep_framework_cache::fill::{DeviceError, UnfilledReason};
 use opkeep_framework_cache::quarantine::RepairError;
 use opkeep_framework_cache::scan::find;
@@ -31,6 +31,8 @@ pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
             of_repair(error)
         } else if let Some(error) = cause.downcast_ref() {
             of_trust(error)
+        } else if let Some(error) = cause.downcast_ref() {
+            of_remote(error)
         } else if let Some(OnnxError::Model(error)) = cause.downcast_ref() {
             of_model(error)
         } else {
@@ -189,6 +191,15 @@ pub(crate) fn input_error(error: TensorError) -> anyhow::Error {
 }
 
 /// Returns the command that makes a file with keys acceptable. That of another user is not this user's to change.
+fn of_remote(error: &RemoteError) -> Option<String> {
+    match error {
+        RemoteError::Unsupported { .. } => {
+            Some("the server deletes kernels by limits of its own; docs/remote.md describes them".to_owned())
+        }
+        _ => None,
+    }
+}
+
 fn of_trust(error: &TrustError) -> Option<String> {
     let quoted = |path: &Path| shell_quoted(&path.to_string_lossy());
     match error {

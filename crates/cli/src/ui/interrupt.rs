@@ -1,6 +1,7 @@
 //! Interrupts (Ctrl-C): the build and its compilers end, and finished kernels are kept.
 
 use opkeep::BuildError;
+use opkeep_cache::RemoteError;
 use opkeep_fs::CancelToken;
 
 /// The exit code that shells expect of an interrupted program: 128 and the number of SIGINT.
@@ -28,5 +29,8 @@ pub(crate) fn cancel_on_signal(cancel: &CancelToken) {
 /// Whether an interrupt before anything was built is the cause of the error.
 pub(crate) fn is_cause_of(error: &anyhow::Error) -> bool {
     // The cause is searched in the chain, since the context of an error may name a file.
-    error.chain().any(|cause| matches!(cause.downcast_ref(), Some(BuildError::Cancelled)))
+    error.chain().any(|cause| {
+        matches!(cause.downcast_ref(), Some(BuildError::Cancelled))
+            || matches!(cause.downcast_ref(), Some(RemoteError::Cancelled))
+    })
 }

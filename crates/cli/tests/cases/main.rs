@@ -9,6 +9,7 @@ mod common;
 mod import;
 mod in_process;
 mod privileged;
+mod remote;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     let modules = [
         accidents::trials(),
         privileged::trials(),
+        remote::trials(),
         ascend::trials(),
         ascend_confined::trials(),
         ascend_mutations::trials(),

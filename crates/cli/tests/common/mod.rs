@@ -50,6 +50,12 @@ impl Ran {
         assert!(self.stderr.contains(text), "expected `{text}` in {self:?}");
         self
     }
+
+    #[track_caller]
+    pub(crate) fn prints(self, text: &str) -> Self {
+        assert!(self.stdout.contains(text), "expected `{text}` in {self:?}");
+        self
+    }
 }
 
 /// The programs that a compiler's `body` may run when it compiles a kernel.

@@ -34,6 +34,8 @@ fn bash_completes_commands_flags_and_values() {
     assert_eq!(complete("opkeep expl"), "explain\n");
     assert_eq!(complete("opkeep build --kernel-m"), "--kernel-meta\n");
     assert_eq!(complete("opkeep completions f"), "fish\n");
+    assert_eq!(complete("opkeep remote che"), "check\n");
+    assert_eq!(complete("opkeep remote gc --older"), "--older-than\n");
     assert_eq!(complete("opkeep --format j"), "json\n");
 }
 

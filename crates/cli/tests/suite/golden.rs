@@ -119,6 +119,13 @@ fn json_fields_are_unchanged() {
     run(&["bundle", "export", "--output", "all.bundle", "--sign-key", "secret"]);
     run(&["bundle", "inspect", "all.bundle"]);
     run(&["bundle", "import", "all.bundle", "notes.txt"]);
+    fs::create_dir(place.path("shared")).unwrap();
+    let url = format!("file://{}", place.path("shared").display());
+    run(&["remote", "check", &url, "--rounds", "2"]);
+    run(&["remote", "push", &url, "--all"]);
+    run(&["remote", "ls", &url, "--long"]);
+    run(&["remote", "stats", &url]);
+    run(&["remote", "gc", &url, "--max-size", "0"]);
 
     // A store with damage, and with stale files of killed processes.
     fs::write(&entries[0], "torn").unwrap();
@@ -244,6 +251,18 @@ fn error_texts_are_unchanged() {
         &["key", "generate", "builds-1"],
         &["key", "generate", "builds-1", "--out", "notes.txt"],
         &["key", "generate", "builds-1", "--out", "missing/secret"],
+        &["remote"],
+        &["remote", "check"],
+        &["remote", "check", "ftp://host"],
+        &["remote", "check", "redis://"],
+        &["remote", "check", "redis://127.0.0.1:1"],
+        &["remote", "check", "file:///missing"],
+        &["remote", "check", "file:///missing", "--clients", "1"],
+        &["remote", "ls"],
+        &["remote", "stats", "file:///missing"],
+        &["remote", "gc", "file:///missing", "--max-size", "much"],
+        &["remote", "gc", "file:///missing", "--remote-namespace", "a/b"],
+        &["remote", "push"],
         &["key", "show", "missing"],
         &["key", "show", "notes.txt"],
         &["key", "show", "broken.onnx"],

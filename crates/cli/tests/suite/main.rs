@@ -60,6 +60,10 @@ mod options;
 #[cfg(test)]
 mod remote;
 #[cfg(test)]
+mod remote_cmd;
+#[cfg(test)]
+mod remote_page;
+#[cfg(test)]
 mod repair;
 #[cfg(test)]
 mod repair_caches;

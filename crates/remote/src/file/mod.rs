@@ -221,7 +221,9 @@ impl RemoteEngine for FileEngine {
         let names = names.to_vec();
         self.call(context, move |dir| {
             let root = dir.enter()?;
-            names.iter().try_for_each(|name| dir.remove(&root, name))
+            names.iter().try_for_each(|name| dir.remove(&root, name))?;
+            dir.remove_empty_dirs(&root, &names);
+            Ok(())
         })
     }
 }

@@ -23,6 +23,8 @@ const SET_GROUP_ID: u32 = 0o2000;
 const MAX_STEP: u64 = 1 << 20;
 /// The longest time for which an object may be written.
 const MAX_WRITE: Duration = Duration::from_secs(24 * 3600);
+/// The number of attempts to write into a directory that other hosts remove when it is empty.
+const MAX_ATTEMPTS: usize = 8;
 /// The content of a lease is shorter.
 const MAX_LEASE: u64 = 100;
 
@@ -135,6 +137,17 @@ impl SharedDir {
         }
     }
 
+    /// Removes the directories of objects that are gone, as far as they are empty. Best effort.
+    pub(super) fn remove_empty_dirs(&self, root: &Root, names: &[ObjectName]) {
+        let mut dirs: Vec<_> = names.iter().map(|name| root.place_of(name).0).collect();
+        dirs.sort_unstable();
+        dirs.dedup();
+        while !dirs.is_empty() {
+            dirs.retain_mut(|dir| root.fs.remove_dir(dir).is_ok() && dir.pop() && *dir != root.path);
+            dirs.dedup();
+        }
+    }
+
     /// Returns the value of a counter, which is the length of its file.
     pub(super) fn count(&self, root: &Root, name: &ObjectName) -> Result<u64, RemoteError> {
         match root.fs.look(&root.path_of(name)) {
@@ -181,6 +194,10 @@ impl Root {
     }
 
     fn write(&self, name: &ObjectName, content: &[u8], put: Put) -> io::Result<bool> {
+        again_if_gone(|| self.write_once(name, content, put))
+    }
+
+    fn write_once(&self, name: &ObjectName, content: &[u8], put: Put) -> io::Result<bool> {
         let (path, last) = self.place_of(name);
         let dir = self.open_or_create(&path)?;
         let is_new = matches!(put, Put::IfAbsent | Put::NewLease);
@@ -204,6 +221,10 @@ impl Root {
     }
 
     fn add(&self, name: &ObjectName, by: u64) -> io::Result<()> {
+        again_if_gone(|| self.add_once(name, by))
+    }
+
+    fn add_once(&self, name: &ObjectName, by: u64) -> io::Result<()> {
         let (path, last) = self.place_of(name);
         let dir = self.open_or_create(&path)?;
         let path = dir.path().join(last);
@@ -240,6 +261,20 @@ impl Root {
     fn file_mode(&self) -> u32 {
         if self.is_of_group() { self.stat.mode & 0o666 } else { 0o644 }
     }
+}
+
+/// Runs `act` again if a directory is gone, which another host may have removed as an empty one.
+fn again_if_gone<T>(act: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let is_gone = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::StaleNetworkFileHandle)
+    };
+    for _ in 1..MAX_ATTEMPTS {
+        match act() {
+            Err(error) if is_gone(&error) => {}
+            done => return done,
+        }
+    }
+    act()
 }
 
 /// Removes the temporary files that nothing has written to for a day. Best effort.

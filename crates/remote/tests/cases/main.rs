@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without `#[test]`")]
 
+mod check;
 mod contract;
 mod file;
 mod hosts;
@@ -26,6 +27,7 @@ fn main() {
     let (of_grpc, grpc) = reapi::trials();
     trials.extend(of_grpc);
     trials.extend(hosts::trials());
+    trials.extend(check::trials());
     let conclusion = libtest_mimic::run(&arguments, trials);
     // `exit` would leave the servers running.
     drop((redis, s3, directory, grpc));

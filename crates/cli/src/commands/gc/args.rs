@@ -48,7 +48,7 @@ pub(crate) struct Args {
 }
 
 /// Parses a size such as `300M`; the letters are powers of 1024.
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let (digits, factor) = match text.char_indices().last() {
         Some((at, 'K' | 'k')) => (&text[..at], 1 << 10),
         Some((at, 'M' | 'm')) => (&text[..at], 1 << 20),
@@ -60,7 +60,7 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 /// Parses an age such as `30d`.
-fn age(text: &str) -> Result<Duration, String> {
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let expected = || "expected a whole number with d, h, m or s".to_owned();
     let (at, unit) = text.char_indices().last().ok_or_else(expected)?;
     let seconds = match unit {

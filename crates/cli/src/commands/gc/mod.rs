@@ -7,7 +7,7 @@ pub(crate) mod store;
 use opkeep_store::GcOptions;
 
 use crate::ui::output::{ExitStatus, Output};
-pub(crate) use args::Args;
+pub(crate) use args::{Args, age, size};
 use store::evict;
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {

@@ -66,7 +66,7 @@ fn name(text: &str) -> ObjectName {
 }
 
 /// Sends commands, one a line, and returns all that the server answers.
-fn send(server: &Server, commands: &str) -> String {
+pub(crate) fn send(server: &Server, commands: &str) -> String {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.write_all(commands.as_bytes()).unwrap();
     stream.write_all(b"\nQUIT\n").unwrap();

@@ -85,7 +85,7 @@ fn client_with(url: &str, variables: &[(&str, &str)]) -> Arc<dyn RemoteEngine> {
     open(url, &options(variables)).unwrap()
 }
 
-fn options(variables: &[(&str, &str)]) -> OpenOptions {
+pub(crate) fn options(variables: &[(&str, &str)]) -> OpenOptions {
     let variables: Vec<_> =
         variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let value = move |name: &str| Some(variables.iter().find(|(found, _)| found == name)?.1.clone());

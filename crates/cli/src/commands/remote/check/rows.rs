@@ -1,0 +1,314 @@
+//! The findings of a check, each with its consequence for a build.
+
+use std::time::Duration;
+
+use opkeep_cache::{ExclusiveCreate, RemoteError};
+use opkeep_remote::check::{
+    Access, Batch, CheckReport, CounterCheck, Largest, LeaseCheck, ListingCheck, ObjectCheck, Race,
+};
+
+use crate::ui::text::{bytes, counted, shortened};
+
+/// A finding.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) result: RowResult,
+    pub(super) finding: String,
+    pub(super) consequence: &'static str,
+}
+
+/// What a finding means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowResult {
+    /// The best there is.
+    Good,
+    /// Builds do without something.
+    Limited,
+    /// The server does not do what its protocol says.
+    Wrong,
+}
+
+impl RowResult {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Limited => "limited",
+            Self::Wrong => "wrong",
+        }
+    }
+}
+
+use RowResult::{Good, Limited, Wrong};
+
+type Finding = (RowResult, String, &'static str);
+
+/// The length of a server's text in a finding, in characters.
+const MAX_ERROR: usize = 80;
+/// The time by which the age of an object may differ from the time since it was stored: clocks count seconds.
+const AGE_TOLERANCE: Duration = Duration::from_secs(3);
+
+/// Returns the findings in the order of their importance.
+pub(super) fn rows(report: &CheckReport) -> Vec<Row> {
+    let row = |name, (result, finding, consequence): Finding| Row { name, result, finding, consequence };
+    let mut rows = vec![row("access", access(&report.access)), row("round trip", round_trip(report))];
+    let writes = report.access == Access::ReadWrite;
+    rows.extend(report.objects.as_ref().map(|found| row("objects", tried(found, objects))));
+    if writes {
+        rows.push(row("exclusive create", exclusive_create(report)));
+        rows.extend(report.leases.as_ref().map(|found| row("lease holder", tried(found, leases))));
+        if report.leases.is_some() {
+            rows.push(row("lease expiry", expiry(report)));
+        }
+        rows.push(row("counters", counters(report)));
+    }
+    rows.extend(report.batch.as_ref().map(|found| row("batch", tried(found, batch))));
+    rows.extend(report.largest.as_ref().map(|found| row("largest object", tried(found, largest))));
+    rows.push(row("listing", listing(report)));
+    if let Some(Ok(listing @ ListingCheck { age: Some(age), .. })) = &report.listing {
+        rows.push(row("clock", clock(*age, listing.elapsed)));
+    }
+    if writes {
+        rows.push(row("left behind", left(report)));
+    }
+    rows
+}
+
+/// Returns the text of an error in a finding.
+fn failed(error: &RemoteError) -> String {
+    format!("failed: {}", shortened(&error.to_string(), MAX_ERROR))
+}
+
+/// Returns the finding of a part of the check, or why there is none.
+fn tried<T>(found: &Result<T, RemoteError>, finding: impl FnOnce(&T) -> Finding) -> Finding {
+    match found {
+        Ok(found) => finding(found),
+        Err(error) => (Wrong, failed(error), "builds warn of such failures, and compile"),
+    }
+}
+
+fn access(access: &Access) -> Finding {
+    const READS: &str = "kernels are fetched, none is sent";
+    match access {
+        Access::ReadWrite => (Good, "read and write".to_owned(), "kernels are fetched and sent"),
+        Access::ReadOnly { reason } => {
+            (Limited, format!("read only: {}", shortened(reason, MAX_ERROR)), READS)
+        }
+        Access::Full { reason } => (Limited, format!("full: {}", shortened(reason, MAX_ERROR)), READS),
+        Access::Failed(error) => (Wrong, failed(error), READS),
+        _ => (Wrong, "storing fails".to_owned(), READS),
+    }
+}
+
+fn round_trip(report: &CheckReport) -> Finding {
+    let times = &report.round_trip;
+    let finding =
+        format!("{} median, {} worst of {}", millis(times.median), millis(times.worst), times.requests);
+    (Good, finding, "a warm build waits for two, and for its batches")
+}
+
+fn objects(found: &ObjectCheck) -> Finding {
+    let ObjectCheck { is_intact, seen_after, is_kept, is_replaced, is_removed, .. } = *found;
+    let Some(seen_after) = seen_after else {
+        return (Wrong, "not seen by another client".to_owned(), "no host finds the kernels of another");
+    };
+    if !is_intact {
+        return (
+            Wrong,
+            "changed: other bytes come back than were stored".to_owned(),
+            "kernels are refused, and compiled",
+        );
+    }
+    let mut finding = format!("intact, seen by another client after {}", millis(seen_after));
+    let mut consequence = "other hosts find a kernel at once";
+    let mut result = Good;
+    if is_kept == Some(false) {
+        (result, consequence) = (Limited, "harmless: each kernel is checked when it is fetched");
+        finding.push_str("; existing ones are replaced");
+    }
+    if is_removed == Some(false) {
+        (result, consequence) = (Limited, "gc does not work; the server's own limits do");
+        finding.push_str("; deleted ones stay");
+    }
+    if is_replaced != Some(true) {
+        (result, consequence) = (Limited, "a wrong kernel stays until the server evicts it");
+        finding.push_str("; not replaced");
+    }
+    (result, finding, consequence)
+}
+
+fn exclusive_create(report: &CheckReport) -> Finding {
+    const NO_LEASES: &str = "used without leases: several hosts may compile the same kernel";
+    let exclusive_create = report.capabilities.exclusive_create;
+    let race = match &report.race {
+        Some(Ok(race)) => race,
+        Some(Err(RemoteError::Unsupported { .. })) | None => {
+            return (Limited, "none".to_owned(), NO_LEASES);
+        }
+        Some(Err(error)) => return (Wrong, failed(error), NO_LEASES),
+    };
+    let figure = figure(race, report.clients);
+    if exclusive_create == ExclusiveCreate::None {
+        return (Limited, format!("none: {figure}"), NO_LEASES);
+    }
+    if race.most.0 > 1 {
+        let consequence = "leases are used, and several hosts may compile the same kernel";
+        return (Wrong, format!("not exclusive: {figure}"), consequence);
+    }
+    match exclusive_create {
+        ExclusiveCreate::Proven => {
+            (Good, format!("proven: {figure}"), "leases are used: one host compiles a kernel")
+        }
+        _ => {
+            (Good, format!("unproven: {figure}"), "leases are used; no document of the server promises more")
+        }
+    }
+}
+
+/// Returns how many clients got the same create.
+fn figure(race: &Race, clients: usize) -> String {
+    let rounds = race.rounds;
+    let mut figure = match race.most {
+        (0, _) => format!("no client got one in {}", counted(rounds, "round")),
+        (1, _) => format!("1 of {clients} clients got it in each of {}", counted(rounds, "round")),
+        (most, round) => format!(
+            "{most} of {clients} contenders got the same create in round {round}, several in {} of {rounds}",
+            race.shared_rounds
+        ),
+    };
+    if race.lost_rounds > 0 && race.most.0 > 0 {
+        figure.push_str(&format!(", none in {}", race.lost_rounds));
+    }
+    if race.errors > 0 {
+        figure.push_str(&format!("; {} failed", counted(race.errors, "claim")));
+    }
+    figure
+}
+
+fn leases(found: &LeaseCheck) -> Finding {
+    let LeaseCheck { is_renewed, renewal_compares, release_compares, is_released, .. } = *found;
+    let problems = [
+        (is_renewed, "its holder cannot renew it"),
+        (renewal_compares, "another client renews it"),
+        (release_compares, "another client releases it"),
+        (is_released, "it stays after its release"),
+    ];
+    let problems: Vec<_> = problems.iter().filter(|(is_fine, _)| !is_fine).map(|(_, text)| *text).collect();
+    match problems.is_empty() {
+        true => (
+            Good,
+            "only its holder renews and releases a lease".to_owned(),
+            "a lease lasts while its host compiles",
+        ),
+        false => (Wrong, problems.join("; "), "leases may end early or late: more work, no harm"),
+    }
+}
+
+fn expiry(report: &CheckReport) -> Finding {
+    const STAY: &str = "other hosts take over from a killed one; gc deletes its lease";
+    match &report.expiry {
+        Some(Ok(Some(time))) => (
+            Good,
+            format!("a lease that was to be kept for 1 s was gone after {:.1} s", time.as_secs_f64()),
+            "the server deletes the leases of killed hosts",
+        ),
+        Some(Ok(None)) => {
+            let seconds = CheckReport::EXPIRY_LIMIT.as_secs();
+            (Wrong, format!("a lease that was to be kept for 1 s stayed for {seconds} s"), STAY)
+        }
+        Some(Err(error)) => (Wrong, failed(error), STAY),
+        None => (Limited, "none".to_owned(), STAY),
+    }
+}
+
+fn counters(report: &CheckReport) -> Finding {
+    const NONE: &str = "hosts that wait ask every third of a lease's time to live";
+    let counted = |found: &CounterCheck| {
+        let finding = format!("{} of {} additions at once are counted", found.counted, found.added);
+        match found.counted {
+            0 => (Wrong, finding, NONE),
+            counted if counted == found.added => (Good, finding, "hosts that wait see each new kernel soon"),
+            _ => (Limited, finding, "harmless: hosts that wait see that there is something new"),
+        }
+    };
+    match &report.counters {
+        Some(found) => tried(found, counted),
+        None => (Limited, "none".to_owned(), NONE),
+    }
+}
+
+fn batch(found: &Batch) -> Finding {
+    let Batch { objects, put, get, intact, .. } = *found;
+    let size = bytes(found.bytes as u64);
+    let times = format!("{objects} objects of {size}: stored in {}, fetched in {}", millis(put), millis(get));
+    match intact == objects {
+        true => (Good, times, "a build fetches its kernels in one call"),
+        false => {
+            (Limited, format!("{times}; {intact} came back"), "what the server evicts is compiled again")
+        }
+    }
+}
+
+fn largest(found: &Largest) -> Finding {
+    match &found.failed {
+        None => (Good, format!("{} or more", bytes(found.bytes)), "kernels of every usual size are shared"),
+        Some((failed, why)) => (
+            Limited,
+            format!("{}; {}: {}", bytes(found.bytes), bytes(*failed), shortened(why, MAX_ERROR)),
+            "larger kernels are compiled on each host",
+        ),
+    }
+}
+
+fn listing(report: &CheckReport) -> Finding {
+    let listed = |found: &ListingCheck| {
+        let ListingCheck { expected, found, age, .. } = *found;
+        match (found == expected, expected, age) {
+            (false, ..) => (
+                Wrong,
+                format!("{found} of {} are listed", counted(expected, "object")),
+                "ls, stats and gc overlook some",
+            ),
+            (true, 0, _) => (Good, "yes".to_owned(), "ls and stats work"),
+            (true, _, Some(_)) => (Good, "yes, with ages".to_owned(), "ls, stats and gc work"),
+            (true, _, None) => {
+                (Limited, "yes, without ages".to_owned(), "ls and stats work; gc does not know what is old")
+            }
+        }
+    };
+    match &report.listing {
+        Some(Err(RemoteError::Refused { reason })) => (
+            Limited,
+            format!("refused: {}", shortened(reason, MAX_ERROR)),
+            "ls, stats and gc need other credentials",
+        ),
+        Some(found) => tried(found, listed),
+        None => (Limited, "none".to_owned(), "ls, stats and gc do not work; the server's own limits do"),
+    }
+}
+
+fn clock(age: Duration, elapsed: Duration) -> Finding {
+    let finding = format!(
+        "an object of the last {:.0} s is {} s old by the server's clock",
+        elapsed.as_secs_f64().max(1.0),
+        age.as_secs()
+    );
+    match age <= elapsed + AGE_TOLERANCE {
+        true => (Good, finding, "leases use no clock, and gc the server's"),
+        false => (Wrong, finding, "leases use no clock; gc --older-than deletes too early"),
+    }
+}
+
+fn left(report: &CheckReport) -> Finding {
+    let left = &report.left;
+    if left.objects == 0 {
+        return (Good, "nothing".to_owned(), "all objects of the check are deleted");
+    }
+    let (count, namespace) = (counted(left.objects, "object"), &report.namespace);
+    let why = left.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+    (Limited, format!("{count} in {namespace}{why}"), "the server's own limits delete them")
+}
+
+fn millis(time: Duration) -> String {
+    let millis = time.as_secs_f64() * 1e3;
+    if millis < 10.0 { format!("{millis:.2} ms") } else { format!("{millis:.0} ms") }
+}

@@ -1,0 +1,217 @@
+//! `opkeep remote gc`: evicts kernels from a remote cache.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::contents::{RemoteCache, RemoteUrl, Stored, Totals};
+use crate::commands::gc::{age, size};
+use crate::ui::output::{ExitStatus, Output};
+use crate::ui::text::{Text, bytes, counted};
+
+/// The details of gc.
+const DETAILS: &str = "\
+Without --max-size and --older-than, only what killed hosts left is deleted: leases and plans that
+nothing changed for an hour. Only objects of this namespace that are named as those of a remote
+cache are ever deleted. Kernels that were used within half an hour stay, whatever the size, unless
+--older-than is less. A kernel is used when it is fetched from Redis, and when it is stored in any
+other engine: an old one may still be fetched each day.
+
+Most engines have limits of their own, which need no command: Redis maxmemory with
+maxmemory-policy allkeys-lru, S3 a lifecycle rule of the bucket, a server of the Remote Execution
+API its eviction. A kernel that is gone is compiled again. A shared directory has no limit: run
+this from time to time. See docs/remote.md.
+Exit code 0: done; 1: something could not be deleted; 2: the engine cannot be reached, refuses
+these credentials, or has no listing.";
+
+/// Evict kernels from a remote cache, the longest unused first, and delete stale leases
+#[derive(Debug, clap::Args)]
+#[command(after_help = DETAILS)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    remote: RemoteUrl,
+    /// Report what would be deleted, and delete nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// The size that may remain of each target: 300M, 2G, or bytes [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    max_size: Option<u64>,
+    /// Delete kernels that were not used for this long, even within the size: 30d, 12h, 45m, 10s
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    older_than: Option<Duration>,
+}
+
+/// The time after which nothing that is in use is unchanged: leases are renewed every few seconds.
+const STALE_AFTER: Duration = Duration::from_secs(3600);
+/// The time for which a kernel stays that was used.
+const IDLE_FOR: Duration = Duration::from_secs(1800);
+/// The number of objects that one call deletes.
+const MAX_REMOVED: usize = 100;
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct GcOutput {
+    url: String,
+    namespace: String,
+    dry_run: bool,
+    not_recognised: u64,
+    targets: Vec<TargetOutput>,
+}
+
+#[derive(Serialize)]
+struct TargetOutput {
+    target: String,
+    before: Totals,
+    removed: Totals,
+    after: Totals,
+    stale: u64,
+    still_over: bool,
+    failed: u64,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
+    let remote = RemoteCache::open(&args.remote, output)?;
+    let contents = remote.contents(output)?;
+    let (mut text, mut targets, mut exit_status) = (Text::default(), Vec::new(), ExitStatus::Success);
+    for (name, stored) in &contents.targets {
+        let unknown = stored.iter().filter(|stored| stored.has_kernels() && stored.idle.is_none()).count();
+        if unknown > 0 && (args.older_than.is_some() || args.max_size.is_some()) {
+            output.print_warning(&format!(
+                "{name}: the engine does not know the age of {}, which stay",
+                counted(unknown, "object")
+            ));
+        }
+        let evicted = evicted(stored, args);
+        let removed = match args.dry_run {
+            true => evicted.clone(),
+            false => remove(&remote, stored, &evicted, output, &mut exit_status)?,
+        };
+        let target = target_output(name, stored, &evicted, &removed, args);
+        text.line(summary(&target, args.dry_run));
+        targets.push(target);
+    }
+    if contents.targets.is_empty() {
+        text.line("the remote cache is empty");
+    }
+    if contents.foreign > 0 {
+        output.print_note(&format!(
+            "{} not those of a remote cache, left alone",
+            counted(contents.foreign, "object")
+        ));
+    }
+    let json = GcOutput {
+        url: remote.engine.location().to_owned(),
+        namespace: remote.namespace.to_string(),
+        dry_run: args.dry_run,
+        not_recognised: contents.foreign,
+        targets,
+    };
+    output.print_result(&text, &json)?;
+    Ok(if remote.cancel.is_cancelled() { ExitStatus::Interrupted } else { exit_status })
+}
+
+/// Returns the indices of the objects that are to be deleted.
+fn evicted(stored: &[Stored], args: &Args) -> BTreeSet<usize> {
+    let idle = |at: &usize| stored[*at].idle;
+    let is_older = |at: &usize, age: Duration| idle(at).is_some_and(|idle| idle >= age);
+    let (kernels, others): (Vec<usize>, Vec<usize>) =
+        (0..stored.len()).partition(|at| stored[*at].has_kernels());
+    let mut evicted: BTreeSet<usize> = others.into_iter().filter(|at| is_older(at, STALE_AFTER)).collect();
+    if let Some(age) = args.older_than {
+        evicted.extend(kernels.iter().filter(|at| is_older(at, age)));
+    }
+    let Some(max) = args.max_size else { return evicted };
+    let all: u64 = stored.iter().map(|stored| stored.bytes).sum();
+    let mut left = all - evicted.iter().map(|at| stored[*at].bytes).sum::<u64>();
+    let idle_for = args.older_than.map_or(IDLE_FOR, |age| age.min(IDLE_FOR));
+    let mut candidates: Vec<_> =
+        kernels.into_iter().filter(|at| !evicted.contains(at) && is_older(at, idle_for)).collect();
+    candidates.sort_by_key(|at| Reverse(idle(at)));
+    for at in candidates {
+        if left <= max {
+            break;
+        }
+        left -= stored[at].bytes;
+        evicted.insert(at);
+    }
+    evicted
+}
+
+/// Deletes objects. Returns those that are gone.
+fn remove(
+    remote: &RemoteCache,
+    stored: &[Stored],
+    evicted: &BTreeSet<usize>,
+    output: &Output,
+    exit_status: &mut ExitStatus,
+) -> anyhow::Result<BTreeSet<usize>> {
+    let mut removed = BTreeSet::new();
+    let progress = output.progress();
+    progress.start("deleting objects");
+    let all: Vec<usize> = evicted.iter().copied().collect();
+    for part in all.chunks(MAX_REMOVED) {
+        let names: Vec<_> = part.iter().map(|at| stored[*at].name.clone()).collect();
+        match remote.engine.remove(&names, &remote.context()) {
+            Ok(()) => removed.extend(part),
+            Err(_) if remote.cancel.is_cancelled() => break,
+            Err(error @ opkeep_cache::RemoteError::Unsupported { .. }) => return Err(remote.failed(error)),
+            Err(error) => {
+                let left = counted(evicted.len() - removed.len(), "object");
+                output.print_warning(&format!("{left} could not be deleted: {error}"));
+                *exit_status = ExitStatus::Problems;
+                break;
+            }
+        }
+    }
+    progress.done();
+    Ok(removed)
+}
+
+fn target_output(
+    name: &str,
+    stored: &[Stored],
+    evicted: &BTreeSet<usize>,
+    removed: &BTreeSet<usize>,
+    args: &Args,
+) -> TargetOutput {
+    let of = |is_counted: &dyn Fn(usize) -> bool| {
+        Totals::of((0..stored.len()).filter(|at| is_counted(*at)).map(|at| &stored[at]))
+    };
+    let after = of(&|at| !removed.contains(&at));
+    TargetOutput {
+        target: name.to_owned(),
+        before: of(&|_| true),
+        removed: of(&|at| removed.contains(&at)),
+        stale: removed.iter().filter(|at| !stored[**at].has_kernels()).count() as u64,
+        still_over: args.max_size.is_some_and(|max| after.bytes > max),
+        after,
+        failed: (evicted.len() - removed.len()) as u64,
+    }
+}
+
+fn summary(target: &TargetOutput, dry_run: bool) -> String {
+    let TargetOutput { target, before, removed, after, stale, still_over, failed } = target;
+    let would = if dry_run { "would delete" } else { "deleted" };
+    let stale = match stale {
+        0 => String::new(),
+        count => format!(" and {}", counted(*count, "stale lease or plan")),
+    };
+    let over = match (still_over, failed) {
+        (false, _) => "",
+        (true, 1..) => "; that is more than the limit, since objects could not be deleted",
+        (true, 0) => {
+            "; that is more than the limit, since kernels that were used within half an hour stay (--older-than 0s \
+             deletes those, too)"
+        }
+    };
+    format!(
+        "{target}: {would} {}{stale} ({}) of {}, {} left ({}){over}",
+        counted(removed.kernels, "kernel"),
+        bytes(removed.bytes),
+        before.kernels,
+        after.kernels,
+        bytes(after.bytes)
+    )
+}

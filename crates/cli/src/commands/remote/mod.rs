@@ -1,0 +1,51 @@
+//! `opkeep remote`: the engine of a remote cache, and what is in it.
+
+mod check;
+mod contents;
+mod gc;
+mod ls;
+mod push;
+mod stats;
+mod url;
+
+use clap::Subcommand;
+
+use crate::ui::output::{ExitStatus, Output};
+
+/// The help on engines.
+const DETAILS: &str = "\
+URL names an engine that exists, in which hosts share kernels:
+  redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE][?prefix=P], rediss://... with TLS
+  s3://BUCKET[/PREFIX][?endpoint=URL][&region=R][&style=path|virtual][&profile=P]
+                          the access comes from AWS_ACCESS_KEY_ID, ... or AWS's files
+  grpc://HOST:PORT[/INSTANCE], grpcs://... with TLS
+                          a server of the Remote Execution API
+  file:///DIRECTORY       on a file system that all hosts mount
+Begin with `opkeep remote check URL`. See docs/remote.md.";
+
+/// Check the engine of a remote cache, and manage what is in it
+#[derive(Debug, clap::Args)]
+#[command(after_help = DETAILS)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: RemoteCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum RemoteCommand {
+    Check(check::Args),
+    Ls(ls::Args),
+    Stats(stats::Args),
+    Gc(gc::Args),
+    Push(push::Args),
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
+    match &args.command {
+        RemoteCommand::Check(args) => check::run(args, output),
+        RemoteCommand::Ls(args) => ls::run(args, output),
+        RemoteCommand::Stats(args) => stats::run(args, output),
+        RemoteCommand::Gc(args) => gc::run(args, output),
+        RemoteCommand::Push(args) => push::run(args, output),
+    }
+}

@@ -1,0 +1,131 @@
+//! `opkeep remote push`: sends kernels of the store to a remote cache.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context;
+use opkeep_cache::{Cache, CacheConfig, Entry, PushReport, RemoteConfig};
+use opkeep_kernel_entry::member::IMPORTED;
+use opkeep_store::Access;
+use serde::Serialize;
+
+use super::contents::RemoteUrl;
+use crate::commands::gc::store::open;
+use crate::flags::store::StoreArgs;
+use crate::setup;
+use crate::ui::json;
+use crate::ui::output::{ExitStatus, Output};
+use crate::ui::text::{Text, counted};
+
+/// The details of push.
+const DETAILS: &str = "\
+A build sends what it compiled by itself. What it could not send, since the engine was gone, slow
+or full, or since the build was killed, is marked in the store, and sent by the next build or by
+this command. A kernel that the engine has stays there, unless a build found it to be wrong.
+
+With --all, every kernel of the store that a build validated is sent, to fill a new remote cache.
+Imported kernels are never sent.
+Exit code 0: all was sent; 1: something could not be sent; 2: the store cannot be opened, or URL
+is not valid.";
+
+/// Send the kernels of the store that builds could not send to a remote cache
+#[derive(Debug, clap::Args)]
+#[command(after_help = DETAILS)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    remote: RemoteUrl,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Send all kernels of the store, except imported ones
+    #[arg(long)]
+    all: bool,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct PushOutput {
+    url: String,
+    namespace: String,
+    root: String,
+    targets: Vec<TargetOutput>,
+}
+
+#[derive(Serialize)]
+struct TargetOutput {
+    target: String,
+    sent: usize,
+    left: usize,
+    skipped: usize,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
+    let (engine, namespace) = (args.remote.engine()?, args.remote.namespace()?);
+    let Some(store) = open(&args.store, Access::Existing, output)? else { return Ok(ExitStatus::Success) };
+    let cancel = output.cancel_on_signal();
+    let warnings = Arc::new(Mutex::new(Vec::new()));
+    let mut config = CacheConfig::new(setup::store_at(store.root().to_owned(), &args.store));
+    let mut remote = RemoteConfig::new(Arc::clone(&engine));
+    remote.namespace = namespace.clone();
+    config.remote = Some(remote);
+    let noted = Arc::clone(&warnings);
+    config.on_warning = Some(Arc::new(move |_, text| {
+        noted.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+    }));
+    let cache = Cache::open(config).context("opening the store")?;
+    let progress = output.progress();
+    progress.start("sending kernels");
+    let (mut text, mut targets) = (Text::default(), Vec::new());
+    for name in store.targets()? {
+        let target = cache.target(&name)?;
+        let report = match args.all {
+            true => target.push_all(&is_compiled, None, Some(&cancel)),
+            false => target.push_unsent(None, Some(&cancel)),
+        };
+        target.flush();
+        text.line(format_args!("{name}: {}", summary(&report)));
+        targets.push(TargetOutput {
+            target: name,
+            sent: report.sent,
+            left: report.left,
+            skipped: report.skipped,
+        });
+    }
+    progress.done();
+    warnings
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+        // A build continues without the engine; here is none.
+        .for_each(|text| output.print_warning(text.trim_end_matches("; building without it")));
+    if targets.is_empty() {
+        text.line("the store is empty");
+    }
+    let is_left = targets.iter().any(|target| target.left > 0);
+    let json = PushOutput {
+        url: engine.location().to_owned(),
+        namespace: namespace.to_string(),
+        root: json::path(store.root()),
+        targets,
+    };
+    output.print_result(&text, &json)?;
+    Ok(match (cancel.is_cancelled(), is_left) {
+        (true, _) => ExitStatus::Interrupted,
+        (false, true) => ExitStatus::Problems,
+        (false, false) => ExitStatus::Success,
+    })
+}
+
+/// Whether an entry was compiled by a build, here or on a host of the same remote cache.
+fn is_compiled(entry: &Entry) -> bool {
+    entry.member(IMPORTED).is_none()
+}
+
+fn summary(report: &PushReport) -> String {
+    let mut text = format!("sent {}", counted(report.sent, "kernel"));
+    if report.left > 0 {
+        text.push_str(&format!(", {} still to be sent", report.left));
+    }
+    if report.skipped > 0 {
+        text.push_str(&format!(", {} not for other hosts", report.skipped));
+    }
+    text
+}

@@ -1,0 +1,104 @@
+//! `opkeep remote stats`: the number and the size of the objects of a remote cache.
+
+use opkeep_cache::StoredKind;
+use serde::Serialize;
+
+use super::contents::{RemoteCache, RemoteUrl, Stored, Totals};
+use crate::ui::output::{ExitStatus, Output};
+use crate::ui::text::{Text, bytes, counted};
+
+/// The details of stats.
+const DETAILS: &str = "\
+A bundle has all kernels of a plan, which is the set of kernels of one build. A lease says that a
+host compiles a kernel at this moment. Hits and compiles are in the statistics of each host's
+store: opkeep stats.
+Exit code 0: done; 2: the engine cannot be reached, refuses these credentials, or has no listing.";
+
+/// Report the kernels, bundles and leases of a remote cache
+#[derive(Debug, clap::Args)]
+#[command(after_help = DETAILS)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    remote: RemoteUrl,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct StatsOutput {
+    url: String,
+    namespace: String,
+    objects: u64,
+    bytes: u64,
+    not_recognised: u64,
+    targets: Vec<TargetOutput>,
+}
+
+#[derive(Serialize)]
+struct TargetOutput {
+    target: String,
+    kernels: u64,
+    signed: u64,
+    entries: KindOutput,
+    bundles: KindOutput,
+    leases: KindOutput,
+    plans: KindOutput,
+}
+
+/// Objects of one kind.
+#[derive(Clone, Copy, Default, Serialize)]
+struct KindOutput {
+    objects: u64,
+    bytes: u64,
+}
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
+    let remote = RemoteCache::open(&args.remote, output)?;
+    let contents = remote.contents(output)?;
+    let (mut text, mut targets) = (Text::of(remote.title()), Vec::new());
+    for (name, stored) in &contents.targets {
+        let target = target_output(name, stored);
+        text.line(name);
+        let signed = if target.signed > 0 { format!(", {} signed", target.signed) } else { String::new() };
+        text.line(format_args!("  kernels  {}, {}{signed}", target.kernels, bytes(target.entries.bytes)));
+        for (name, kind) in
+            [("bundles", target.bundles), ("leases ", target.leases), ("plans  ", target.plans)]
+        {
+            text.line(format_args!("  {name}  {}, {}", kind.objects, bytes(kind.bytes)));
+        }
+        targets.push(target);
+    }
+    let all = Totals::of(contents.targets.values().flatten());
+    let foreign = match contents.foreign {
+        0 => String::new(),
+        count => format!(", and {} of other programs", counted(count, "object")),
+    };
+    text.line(format_args!("in all {}, {}{foreign}", counted(all.objects, "object"), bytes(all.bytes)));
+    let json = StatsOutput {
+        url: remote.engine.location().to_owned(),
+        namespace: remote.namespace.to_string(),
+        objects: all.objects,
+        bytes: all.bytes,
+        not_recognised: contents.foreign,
+        targets,
+    };
+    output.print_result(&text, &json)?;
+    Ok(ExitStatus::Success)
+}
+
+fn target_output(target: &str, stored: &[Stored]) -> TargetOutput {
+    let kind = |is_kind: fn(&StoredKind) -> bool| {
+        let Totals { objects, bytes, .. } = Totals::of(stored.iter().filter(|stored| is_kind(&stored.kind)));
+        KindOutput { objects, bytes }
+    };
+    let signed =
+        stored.iter().filter(|stored| matches!(&stored.kind, StoredKind::Entry { signer: Some(_), .. }));
+    TargetOutput {
+        target: target.to_owned(),
+        kernels: Totals::of(stored).kernels,
+        signed: Totals::of(signed).kernels,
+        entries: kind(|kind| matches!(kind, StoredKind::Entry { .. })),
+        bundles: kind(|kind| matches!(kind, StoredKind::Bundle { .. })),
+        leases: kind(|kind| matches!(kind, StoredKind::Lease { .. })),
+        plans: kind(|kind| matches!(kind, StoredKind::Progress { .. })),
+    }
+}

@@ -1,0 +1,177 @@
+//! The clients of a check, and the objects that they stored.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use opkeep_cache::fs::CancelToken;
+use opkeep_cache::{
+    Digest, LeaseToken, Namespace, ObjectName, ObjectNames, RemoteContext, RemoteEngine, RemoteError,
+};
+
+use super::report::Leftovers;
+
+/// The time of the calls that delete what a check stored, which follow an interrupt as well.
+const CLEANING: Duration = Duration::from_secs(10);
+/// The maximum number of listings for what is left.
+const MAX_PARTS: usize = 1000;
+
+/// Several clients of one engine, and the names that they use.
+pub(super) struct Session<'a> {
+    pub(super) engines: Vec<Arc<dyn RemoteEngine>>,
+    pub(super) namespace: String,
+    pub(super) began: Instant,
+    names: ObjectNames,
+    call_timeout: Duration,
+    cancel: Option<&'a CancelToken>,
+    used: Mutex<BTreeSet<ObjectName>>,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(
+        engines: Vec<Arc<dyn RemoteEngine>>,
+        call_timeout: Duration,
+        cancel: Option<&'a CancelToken>,
+    ) -> Result<Self, RemoteError> {
+        let namespace = format!("check-{:016x}", random());
+        let invalid = |reason: String| RemoteError::Invalid { reason };
+        let parsed: Namespace = namespace.parse().map_err(|error| invalid(format!("{error}")))?;
+        let names = ObjectNames::new(&parsed, "check");
+        let names = names.ok_or_else(|| invalid(format!("no names in `{namespace}`")))?;
+        let (began, used) = (Instant::now(), Mutex::default());
+        Ok(Self { engines, namespace, began, names, call_timeout, cancel, used })
+    }
+
+    /// The limits of one call.
+    pub(super) fn context(&self) -> RemoteContext<'a> {
+        RemoteContext::new(Instant::now() + self.call_timeout, self.cancel)
+    }
+
+    /// Returns the error of an interrupted check.
+    pub(super) fn check_cancelled(&self) -> Result<(), RemoteError> {
+        match self.cancel.is_some_and(CancelToken::is_cancelled) {
+            true => Err(RemoteError::Cancelled),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn first(&self) -> &dyn RemoteEngine {
+        &*self.engines[0]
+    }
+
+    /// Another client than the first.
+    pub(super) fn other(&self) -> &dyn RemoteEngine {
+        &*self.engines[1]
+    }
+
+    /// The name of an entry, which is deleted at the end.
+    pub(super) fn entry(&self, label: &str) -> ObjectName {
+        self.note(self.names.entry(&Digest::of(label.as_bytes())))
+    }
+
+    /// The name of a lease, which is deleted at the end.
+    pub(super) fn lease(&self, label: &str) -> ObjectName {
+        self.note(self.names.lease(&Digest::of(label.as_bytes()), 0))
+    }
+
+    /// The name of a counter, which is deleted at the end.
+    pub(super) fn counter(&self, label: &str) -> ObjectName {
+        self.note(self.names.progress(&[Digest::of(label.as_bytes())]))
+    }
+
+    fn note(&self, name: ObjectName) -> ObjectName {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+        name
+    }
+
+    /// What the names of all objects of the check begin with.
+    pub(super) fn prefix(&self) -> String {
+        format!("v1/{}/", self.namespace)
+    }
+
+    /// Returns the content of an object, as a client sees it.
+    pub(super) fn get(
+        &self,
+        engine: &dyn RemoteEngine,
+        name: &ObjectName,
+    ) -> Result<Option<Vec<u8>>, RemoteError> {
+        let mut content = None;
+        let names = std::slice::from_ref(name);
+        engine.get_many(names, &self.context(), &mut |_, found| content = Some(found))?;
+        Ok(content)
+    }
+
+    /// Deletes all that the check stored.
+    pub(super) fn clean(&self, has_listing: bool) -> Leftovers {
+        let names: Vec<_> =
+            self.used.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
+        let context = RemoteContext::new(Instant::now() + CLEANING, None);
+        let removed = self.first().remove(&names, &context);
+        let left = match has_listing {
+            true => self.left(&names, &context),
+            false => Err(RemoteError::Unsupported { what: "list objects" }),
+        };
+        match (removed, left) {
+            (removed, Ok(left)) => Leftovers { objects: left, error: removed.err().filter(|_| left > 0) },
+            (Ok(()), Err(_)) => Leftovers::default(),
+            (Err(error), Err(_)) => Leftovers { objects: names.len(), error: Some(error) },
+        }
+    }
+
+    /// Returns the number of objects that are listed.
+    fn left(&self, names: &[ObjectName], context: &RemoteContext<'_>) -> Result<usize, RemoteError> {
+        let mut found = BTreeSet::new();
+        self.list(context, |object| {
+            if names.binary_search(&object.name).is_ok() {
+                found.insert(object.name);
+            }
+        })?;
+        Ok(found.len())
+    }
+
+    /// Lists the objects of the check. One may come twice.
+    pub(super) fn list(
+        &self,
+        context: &RemoteContext<'_>,
+        mut object: impl FnMut(opkeep_cache::ListedObject),
+    ) -> Result<(), RemoteError> {
+        let (prefix, mut cursor) = (self.prefix(), String::new());
+        for _ in 0..MAX_PARTS {
+            let part = self.first().list(&prefix, &cursor, context)?;
+            part.objects.into_iter().for_each(&mut object);
+            match part.next {
+                Some(next) => cursor = next,
+                None => return Ok(()),
+            }
+        }
+        Err(RemoteError::Invalid { reason: format!("a listing has no end in {MAX_PARTS} parts") })
+    }
+}
+
+/// A random number, of the system's.
+pub(super) fn random() -> u64 {
+    RandomState::new().hash_one(())
+}
+
+pub(super) fn token() -> LeaseToken {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&random().to_le_bytes());
+    bytes[8..].copy_from_slice(&random().to_le_bytes());
+    LeaseToken::new(bytes)
+}
+
+/// Bytes that no engine makes smaller.
+pub(super) fn content(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        // Xorshift.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}

@@ -1,0 +1,248 @@
+//! The check of an engine: what it finds of each server, and of engines that do not do what they should.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::{Failed, Trial};
+use opkeep_cache::fs::CancelToken;
+use opkeep_cache::{ExclusiveCreate, RemoteEngine, RemoteError};
+use opkeep_remote::OpenOptions;
+use opkeep_remote::check::{Access, CheckError, CheckOptions, CheckReport, LeaseUse, check, check_clients};
+use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
+use opkeep_testkit::servers::{
+    BuildGridOptions, RedisOptions, S3_ACCESS_KEY, S3_SECRET_KEY, Server, ServerKind, trial,
+};
+
+use crate::redis::send;
+use crate::s3::options;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let full = RedisOptions { memory: Some((1, "noeviction")), ..RedisOptions::default() };
+    let small = RedisOptions { memory: Some((1 << 20, "allkeys-lru")), ..RedisOptions::default() };
+    let test = |name: &str, run: fn()| {
+        Trial::test(format!("check/{name}"), move || {
+            run();
+            Ok::<(), Failed>(())
+        })
+    };
+    vec![
+        trial("check/Redis has leases that are proven", ServerKind::redis(), redis),
+        trial("check/a user of Redis who may only read", ServerKind::redis(), reader),
+        trial("check/a Redis that is full", ServerKind::Redis(full), out_of_memory),
+        trial("check/moto has leases that nothing proves", ServerKind::Moto, moto),
+        trial("check/s3s-fs gives one lease to several clients", ServerKind::S3sFs, s3s_fs),
+        trial("check/BuildGrid has no leases", grid(false), |server| build_grid(&server, Some(true))),
+        trial("check/a BuildGrid that writes once replaces nothing", grid(true), |server| {
+            build_grid(&server, None)
+        }),
+        trial("check/a Redis that evicts almost everything", ServerKind::Redis(small), almost_full),
+        test("a directory has leases that nothing proves", directory),
+        test("an engine that is gone", gone),
+        test("an interrupted check leaves nothing", interrupted),
+        test("engines that do not do what they should", liars),
+    ]
+}
+
+fn of_server(server: &Server) -> CheckReport {
+    let keys = [("AWS_ACCESS_KEY_ID", S3_ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", S3_SECRET_KEY)];
+    check(&server.url(), &options(&keys), &CheckOptions::default()).unwrap()
+}
+
+/// What every engine must do that stores objects.
+#[track_caller]
+fn assert_stores(report: &CheckReport) {
+    assert!(report.is_usable(), "{report:#?}");
+    let objects = report.objects.clone().unwrap().unwrap();
+    assert!(objects.is_intact, "{objects:?}");
+    let yes = Some(true);
+    assert_eq!((objects.is_kept, objects.is_replaced, objects.is_removed), (yes, yes, yes));
+    let batch = report.batch.clone().unwrap().unwrap();
+    assert_eq!((batch.objects, batch.intact), (64, 64));
+    let largest = report.largest.clone().unwrap().unwrap();
+    assert_eq!((largest.bytes, largest.failed), (32 << 20, None));
+    let listing = report.listing.clone().unwrap().unwrap();
+    assert_eq!((listing.expected, listing.found), (64, 64));
+    assert!(listing.age.unwrap() <= listing.elapsed + Duration::from_secs(3), "{listing:?}");
+    assert_eq!((report.left.objects, &report.left.error), (0, &None));
+    assert!(report.round_trip.requests > 0 && report.round_trip.median <= report.round_trip.worst);
+}
+
+/// What the leases of every engine do that has them.
+#[track_caller]
+fn assert_leases(report: &CheckReport) {
+    let leases = report.leases.clone().unwrap().unwrap();
+    assert!(leases.is_renewed && leases.renewal_compares, "{leases:?}");
+    assert!(leases.release_compares && leases.is_released, "{leases:?}");
+}
+
+#[track_caller]
+fn assert_one_winner(report: &CheckReport) {
+    let race = report.race.clone().unwrap().unwrap();
+    assert!(race.rounds > 0 && race.rounds <= 20, "{race:?}");
+    assert_eq!((race.most, race.shared_rounds, race.lost_rounds, race.errors), ((1, 1), 0, 0, 0));
+}
+
+fn redis(server: Server) -> Result<(), Failed> {
+    let report = of_server(&server);
+    assert_stores(&report);
+    assert_leases(&report);
+    assert_one_winner(&report);
+    assert_eq!((report.lease_use(), report.clients), (LeaseUse::Proven, 16));
+    let counters = report.counters.clone().unwrap().unwrap();
+    assert_eq!((counters.added, counters.counted), (16, 16));
+    let expiry = report.expiry.clone().unwrap().unwrap().unwrap();
+    assert!(expiry >= Duration::from_millis(900), "{expiry:?}");
+    assert!(send(&server, "DBSIZE").starts_with(":0"));
+    Ok(())
+}
+
+fn reader(server: Server) -> Result<(), Failed> {
+    send(&server, "ACL SETUSER reader on >hunter2 ~opkeep/* +mget +get");
+    let url = format!("redis://reader:hunter2@{}", server.address());
+    let report = check(&url, &OpenOptions::default(), &CheckOptions::default()).unwrap();
+    assert!(matches!(report.access, Access::ReadOnly { .. }), "{report:?}");
+    assert!(report.is_usable() && report.race.is_none() && report.batch.is_none());
+    assert!(matches!(report.listing, Some(Err(RemoteError::Refused { .. }))), "{:?}", report.listing);
+    assert!(!format!("{report:?}").contains("hunter2"));
+    Ok(())
+}
+
+fn out_of_memory(server: Server) -> Result<(), Failed> {
+    let report = of_server(&server);
+    assert!(matches!(report.access, Access::Full { .. }), "{report:?}");
+    assert!(report.is_usable() && report.objects.is_none());
+    Ok(())
+}
+
+/// Builds use what it stores, and compile what it refuses or evicts.
+fn almost_full(server: Server) -> Result<(), Failed> {
+    let report = of_server(&server);
+    assert!(report.is_usable(), "{report:#?}");
+    assert_ne!(report.lease_use(), LeaseUse::Shared);
+    assert!(report.largest.as_ref().is_none_or(|largest| largest.as_ref().unwrap().bytes < 8 << 20));
+    Ok(())
+}
+
+fn moto(server: Server) -> Result<(), Failed> {
+    let report = of_server(&server);
+    assert_stores(&report);
+    assert_leases(&report);
+    assert_one_winner(&report);
+    assert_eq!(report.lease_use(), LeaseUse::Unproven);
+    assert!(report.counters.is_none() && report.expiry.is_none());
+    Ok(())
+}
+
+fn s3s_fs(server: Server) -> Result<(), Failed> {
+    let report = of_server(&server);
+    assert_stores(&report);
+    assert_eq!(report.lease_use(), LeaseUse::Shared, "{:?}", report.race);
+    let race = report.race.clone().unwrap().unwrap();
+    assert!(race.most.0 > 1 && race.most.1 > 0 && race.shared_rounds > 0, "{race:?}");
+    Ok(())
+}
+
+fn grid(is_write_once: bool) -> ServerKind {
+    ServerKind::BuildGrid(BuildGridOptions { is_write_once })
+}
+
+/// Neither deletes objects, nor lists them.
+fn build_grid(server: &Server, is_replaced: Option<bool>) -> Result<(), Failed> {
+    let report = of_server(server);
+    let objects = report.objects.clone().unwrap().unwrap();
+    assert_eq!((objects.is_kept, objects.is_removed), (Some(true), None));
+    assert_eq!(objects.is_replaced, is_replaced);
+    assert!(report.is_usable() && report.access == Access::ReadWrite, "{report:#?}");
+    assert_eq!(report.lease_use(), LeaseUse::None);
+    assert!(report.race.clone().unwrap().unwrap().rounds > 0);
+    assert!(report.leases.is_none() && report.counters.is_none() && report.listing.is_none());
+    let batch = report.batch.clone().unwrap().unwrap();
+    assert_eq!((batch.objects, batch.intact), (64, 64));
+    assert!(report.left.objects > 64);
+    assert!(matches!(report.left.error, Some(RemoteError::Unsupported { .. })), "{:?}", report.left);
+    Ok(())
+}
+
+fn file(directory: &Path) -> String {
+    format!("file://{}", directory.display())
+}
+
+fn directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let report = check(&file(directory.path()), &OpenOptions::default(), &CheckOptions::default()).unwrap();
+    assert_stores(&report);
+    assert_leases(&report);
+    assert_one_winner(&report);
+    assert_eq!(report.lease_use(), LeaseUse::Unproven);
+    let counters = report.counters.clone().unwrap().unwrap();
+    assert_eq!((counters.added, counters.counted), (16, 16));
+    let left = opkeep_cache::fs::Fs::new().list(directory.path()).unwrap();
+    let left: Vec<_> = left.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(left, ["+tmp"], "not even directories are left");
+}
+
+fn gone() {
+    for (url, is_gone) in
+        [("redis://:hunter2@127.0.0.1:1", true), ("file:///missing/directory", true), ("redis://", false)]
+    {
+        let error = check(url, &OpenOptions::default(), &CheckOptions::default()).unwrap_err();
+        assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+        match error {
+            CheckError::Remote { source: RemoteError::Unreachable { .. }, .. } => assert!(is_gone, "{url}"),
+            CheckError::Open(_) => assert!(!is_gone, "{url}"),
+            error => panic!("{url}: {error}"),
+        }
+    }
+}
+
+/// Runs a check of clients of one fake engine.
+fn of_fake(remote: &FakeRemote, cancel: Option<&CancelToken>) -> Result<CheckReport, CheckError> {
+    let clients = (0..4).map(|_| Arc::new(remote.clone()) as Arc<dyn RemoteEngine>).collect();
+    let mut options = CheckOptions::default();
+    (options.rounds, options.max_object_bytes, options.cancel) = (3, 1 << 20, cancel);
+    check_clients(clients, &options)
+}
+
+fn interrupted() {
+    let (remote, cancel) = (FakeRemote::new(), CancelToken::new());
+    let token = cancel.clone();
+    remote.on_call(move |call, _| {
+        if call == opkeep_testkit::remote::RemoteCall::Claim {
+            token.cancel();
+        }
+    });
+    let error = of_fake(&remote, Some(&cancel)).unwrap_err();
+    assert!(matches!(error, CheckError::Remote { source: RemoteError::Cancelled, .. }), "{error:?}");
+    assert!(remote.object_names().is_empty());
+}
+
+fn liars() {
+    let report = |faults: RemoteFaults| {
+        let remote = FakeRemote::new();
+        remote.set_faults(faults);
+        of_fake(&remote, None)
+    };
+    let honest = report(RemoteFaults::default()).unwrap();
+    assert!(honest.is_usable() && honest.lease_use() == LeaseUse::Proven, "{honest:#?}");
+    assert_leases(&honest);
+    let flips = report(RemoteFaults { flips_bit: Some(7), ..RemoteFaults::default() }).unwrap();
+    assert!(!flips.is_usable(), "{flips:#?}");
+    let cuts = report(RemoteFaults { cuts: 1, ..RemoteFaults::default() }).unwrap();
+    assert!(!cuts.is_usable());
+    let grants = report(RemoteFaults { grants_every_lease: true, ..RemoteFaults::default() }).unwrap();
+    let race = grants.race.clone().unwrap().unwrap();
+    assert_eq!((grants.lease_use(), race.most, race.shared_rounds), (LeaseUse::Shared, (4, 1), 3));
+    assert!(grants.is_usable());
+    let none = RemoteFaults { exclusive_create: Some(ExclusiveCreate::None), ..RemoteFaults::default() };
+    let none = report(none).unwrap();
+    assert_eq!((none.lease_use(), none.is_usable(), none.leases.is_none()), (LeaseUse::None, true, true));
+    let held = report(RemoteFaults { holds_every_lease: true, ..RemoteFaults::default() }).unwrap();
+    let race = held.race.clone().unwrap().unwrap();
+    assert_eq!((held.lease_use(), race.lost_rounds, race.most.0), (LeaseUse::None, 3, 0));
+    let full = report(RemoteFaults { is_full: true, ..RemoteFaults::default() }).unwrap();
+    assert!(matches!(full.access, Access::Full { .. }) && full.is_usable());
+    let one = FakeRemote::new();
+    let error = check_clients(vec![Arc::new(one)], &CheckOptions::default()).unwrap_err();
+    assert!(matches!(error, CheckError::TooFewClients { clients: 1 }));
+}
