@@ -64,6 +64,14 @@ pub fn publish(directory: &Path, target: &Path, bytes: &[u8]) -> io::Result<()> 
     std::fs::rename(&temp, target)
 }
 
+/// Creates a directory, whose parent exists.
+///
+/// # Errors
+/// It cannot be created.
+pub fn make_directory(path: &Path) -> io::Result<()> {
+    std::fs::create_dir(path)
+}
+
 /// Removes a file.
 ///
 /// # Errors

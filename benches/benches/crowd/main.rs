@@ -97,7 +97,8 @@ impl Setting {
             Work::Network(_, compiler) => compiler.with_extension("log"),
             _ => directory.path().join("log"),
         };
-        let order = Order { store, base, log, work: work.clone(), jobs: machine_jobs, machine_jobs };
+        let order =
+            Order { store, base, log, work: work.clone(), jobs: machine_jobs, machine_jobs, remote: None };
         let keys: BTreeSet<_> =
             work.requests().iter().map(|request| request.descriptor.job.digest()).collect();
         Self { directory, order, kernels: keys.len() }
@@ -184,6 +185,7 @@ fn title(work: &Work, kernels: usize) -> String {
     match work {
         Work::Equal(_, millis) => format!("{kernels} of {millis} ms"),
         Work::Mixed(_) => format!("{kernels} of 5 to 100 ms"),
+        Work::Falling(_, millis) => format!("{kernels} of {millis}/n ms"),
         Work::Network(name, _) => format!("{kernels} of {name}"),
     }
 }

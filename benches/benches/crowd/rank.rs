@@ -12,7 +12,9 @@ use opkeep::{Config, Engine, Event, Outcome, Request};
 use opkeep_backend::Backend;
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 use opkeep_benches::{own_cpu, search_path};
+use opkeep_cache::RemoteConfig;
 use opkeep_descriptor::Job;
+use opkeep_remote::OpenOptions;
 use opkeep_store::StoreConfig;
 use opkeep_testkit::{CompileLog, NullBackend, descriptor};
 
@@ -26,6 +28,8 @@ pub(crate) enum Work {
     Equal(usize, u64),
     /// A number of kernels of [`MIXED`].
     Mixed(usize),
+    /// A number of kernels, of which the first one takes this time in milliseconds, and the nth a part of 1/n of that.
+    Falling(usize, u64),
     /// A network's kernels, compiled by this compiler, which logs its compiles.
     Network(String, PathBuf),
 }
@@ -38,12 +42,19 @@ fn mixed_cost(job: &Job) -> Duration {
     Duration::from_millis(5 + at as u64 * 95 / (MIXED.len() as u64 - 1))
 }
 
+/// The length of the only input, which numbers the kernels that are alike.
+fn length(job: &Job) -> u32 {
+    let tensor = job.ops[0].inputs[0].iter().next().unwrap();
+    u32::try_from(tensor.tensor.shape[0]).unwrap()
+}
+
 impl Work {
     fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(' ').collect();
         Some(match words[..] {
             ["equal", kernels, millis] => Self::Equal(kernels.parse().ok()?, millis.parse().ok()?),
             ["mixed", kernels] => Self::Mixed(kernels.parse().ok()?),
+            ["falling", kernels, millis] => Self::Falling(kernels.parse().ok()?, millis.parse().ok()?),
             ["network", name, compiler] => Self::Network(name.to_owned(), compiler.into()),
             _ => return None,
         })
@@ -51,7 +62,7 @@ impl Work {
 
     pub(crate) fn requests(&self) -> Vec<Request> {
         match self {
-            Self::Equal(kernels, _) => networks::alike(*kernels),
+            Self::Equal(kernels, _) | Self::Falling(kernels, _) => networks::alike(*kernels),
             Self::Mixed(kernels) => {
                 let types = MIXED.iter().cycle().take(*kernels).enumerate();
                 let shapes = types.map(|(at, op_type)| (at as i64 + 1, op_type));
@@ -69,6 +80,10 @@ impl Work {
                 Arc::new(log(NullBackend::sleeping(move |_| time)))
             }
             Self::Mixed(_) => Arc::new(log(NullBackend::sleeping(mixed_cost))),
+            Self::Falling(_, millis) => {
+                let longest = Duration::from_millis(*millis);
+                Arc::new(log(NullBackend::sleeping(move |job| longest / length(job))))
+            }
             Self::Network(_, compiler) => {
                 let compiler = Some(compiler.to_str().unwrap().to_owned());
                 Arc::new(CpuBackend::new(CpuConfig::new(search_path()).with_compiler(compiler)))
@@ -82,6 +97,7 @@ impl fmt::Display for Work {
         match self {
             Self::Equal(kernels, millis) => write!(f, "equal {kernels} {millis}"),
             Self::Mixed(kernels) => write!(f, "mixed {kernels}"),
+            Self::Falling(kernels, millis) => write!(f, "falling {kernels} {millis}"),
             Self::Network(name, compiler) => write!(f, "network {name} {}", compiler.display()),
         }
     }
@@ -97,6 +113,8 @@ pub(crate) struct Order {
     pub(crate) work: Work,
     pub(crate) jobs: usize,
     pub(crate) machine_jobs: usize,
+    /// The engine that hosts share, and the time to live of leases there, in milliseconds.
+    pub(crate) remote: Option<(String, u64)>,
 }
 
 /// The result of a build.
@@ -117,10 +135,11 @@ pub(crate) struct Rank {
 impl Rank {
     /// Starts a rank and makes it read its requests.
     pub(crate) fn start(order: &Order) -> Self {
-        let Order { store, base, log, work, jobs, machine_jobs } = order;
+        let Order { store, base, log, work, jobs, machine_jobs, remote } = order;
         let paths = [store, base, log].map(|path| path.to_str().unwrap().to_owned());
         let numbers = [work.to_string(), jobs.to_string(), machine_jobs.to_string()];
-        let arguments: Vec<String> = paths.into_iter().chain(numbers).collect();
+        let remote = remote.iter().flat_map(|(url, ttl)| [url.clone(), ttl.to_string()]);
+        let arguments: Vec<String> = paths.into_iter().chain(numbers).chain(remote).collect();
         let mut child = child(&arguments).stdin(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         Self { child, stdin, lines: BufReader::new(stdout) }
@@ -166,9 +185,19 @@ impl Rank {
     }
 }
 
+fn tier(remote: &[String]) -> Option<RemoteConfig> {
+    let [url, ttl] = remote else { return None };
+    let engine = opkeep_remote::open(url, &OpenOptions::default()).unwrap();
+    let mut config = RemoteConfig::new(engine);
+    config.lease_ttl = Duration::from_millis(ttl.parse().unwrap());
+    Some(config)
+}
+
 /// The work of a rank.
 pub(crate) fn run(arguments: &[String]) {
-    let [store, base, log, work, jobs, machine_jobs] = arguments else { panic!("{arguments:?}") };
+    let [store, base, log, work, jobs, machine_jobs, remote @ ..] = arguments else {
+        panic!("{arguments:?}")
+    };
     let number = |text: &String| text.parse::<NonZeroUsize>().unwrap();
     let work = Work::parse(work).unwrap();
     let requests = work.requests();
@@ -177,6 +206,7 @@ pub(crate) fn run(arguments: &[String]) {
             config.work_dir = Some(base.into());
             config.jobs = Some(number(jobs));
             config.machine_jobs = Some(number(machine_jobs));
+            config.remote = tier(remote);
         })
         .with_observer(|event| {
             if let Event::Waiting { .. } = event {

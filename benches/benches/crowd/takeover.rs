@@ -20,6 +20,7 @@ fn take_over(waiters: usize, round: u64) -> f64 {
         work: Work::Equal(1, millis),
         jobs: 1,
         machine_jobs: 8,
+        remote: None,
     };
     let mut holder = Rank::start(&order(600_000));
     holder.await_line("ready");
