@@ -4,7 +4,7 @@
 //! time ends with the last of them. Each has one job token. The compiler sleeps: so 16 of them run at once on any machine. Kernel n
 //! takes 1/n of the time of the longest one, which no host knows before.
 //!
-//! In the second row, one process of ten is killed in the middle of the longest kernel's time, while it compiles.
+//! In the second row, one process of ten is killed after an eighth of the longest kernel's time, while it compiles.
 //!
 //! Each kernel must be compiled once, and once more for each killed process at most, as the compiler's log shows; if not, this
 //! fails, measured or not.
@@ -77,7 +77,8 @@ fn row(hosts: usize, kernels: usize, longest: u64, killed: usize, budgets: &mut 
     ranks.iter_mut().for_each(Rank::go);
     let mut dead = 0;
     if killed > 0 {
-        thread::sleep(Duration::from_millis(longest / 2));
+        // All hosts compile by then: the share is longer.
+        thread::sleep(Duration::from_millis(longest / 8));
         for mut rank in ranks.drain(..killed) {
             rank.kill();
             dead += 1;
@@ -87,10 +88,8 @@ fn row(hosts: usize, kernels: usize, longest: u64, killed: usize, budgets: &mut 
     let took = began.elapsed();
     ranks.into_iter().for_each(Rank::end);
     for done in &done {
-        let [reused, compiled, shared, failed, bypassed] = done.counts[..] else {
-            panic!("{:?}", done.counts)
-        };
-        assert_eq!((reused + compiled + shared, failed + bypassed), (kernels, 0));
+        let [reused, compiled, shared, others @ ..] = &done.counts[..] else { panic!("{:?}", done.counts) };
+        assert_eq!((reused + compiled + shared, others.iter().sum()), (kernels, 0));
     }
     let compiles = CompileLog::read(&log).unwrap();
     let names: BTreeSet<_> = compiles.iter().map(|compile| &compile.kernel).collect();

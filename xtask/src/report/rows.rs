@@ -14,6 +14,9 @@ pub(crate) const BENCHES: &[&str] = &[
     "cold_build",
     "compile_overhead",
     "crowd",
+    "hosts",
+    "simulated_hosts",
+    "remote_fetch",
     "store_put",
     "store_gc",
     "store_counts",
@@ -38,6 +41,7 @@ pub(crate) struct Row {
 }
 
 const CORPUS: &str = "needs `OPKEEP_CORPUS`, a directory of files that are not ours to redistribute";
+const REDIS: &str = "needs `redis-server`";
 const ROOM: &str = "needs room in `/dev/shm`";
 const PYTHON: &str = "needs a Python that the stand-in toolkit runs with";
 
@@ -161,6 +165,42 @@ const THE_WHOLE: &[Row] = &[
         |figure| figure.row.starts_with("taken over"),
         "",
     ),
+    row(
+        "16 hosts, cold, one Redis: each kernel compiled once, time",
+        "1.5 times the longest kernel and an equal share of all",
+        "hosts",
+        |figure| !figure.row.contains("killed"),
+        REDIS,
+    ),
+    row(
+        "the same, 2 hosts killed while they compile",
+        "one time to live more",
+        "hosts",
+        |figure| figure.row.contains("killed"),
+        REDIS,
+    ),
+    row(
+        "10 000 simulated hosts, cold, one Redis: each kernel compiled once, time",
+        "1.5 times the longest kernel and 2 s",
+        "simulated_hosts",
+        |figure| !figure.row.contains("killed"),
+        REDIS,
+    ),
+    row(
+        "the same, 15 of 148 holders killed",
+        "one time to live more",
+        "simulated_hosts",
+        |figure| figure.row.contains("killed"),
+        REDIS,
+    ),
+    row(
+        "148 kernels of 15 KiB from Redis into the store",
+        "1.2 times `MGET`, SHA-256, validator and puts",
+        "remote_fetch",
+        |figure| !figure.row.contains("round trips"),
+        REDIS,
+    ),
+    row("the same: round trips", "2", "remote_fetch", |figure| figure.row.contains("round trips"), REDIS),
     row(
         "validator, objects of 64 KiB and more",
         "1.5 times SHA-256 of the object",

@@ -16,6 +16,7 @@ use crate::report::{BuildReport, KernelReport};
 use crate::runtime::Runtime;
 use crate::schedule::compile_times::CompileTimes;
 use crate::schedule::queue::{self, TaskPoll, WorkerOptions};
+use crate::schedule::spread::shuffle_windows;
 use crate::setup::Setup;
 use crate::view::writer::ViewWriter;
 use crate::{BuildError, Engine, Outcome, Request, ViewConfig};
@@ -187,7 +188,8 @@ impl BuildExecutor<'_> {
     ///
     /// The first kernels, of which there are as many as compilers may run at once, are rotated by a random number: so
     /// processes that start together begin with different kernels, and none of these kernels is delayed. (Process
-    /// numbers are alike in containers.)
+    /// numbers are alike in containers.) Through a remote tier many more hosts may build, so all others are shuffled, too, in
+    /// windows that grow.
     fn order(&self, missing: &[(usize, MissReason)]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..missing.len()).collect();
         if order.len() < 2 {
@@ -201,9 +203,14 @@ impl BuildExecutor<'_> {
         let kinds: Vec<_> = missing.iter().map(kind).collect();
         let expected = self.runtime.compile_times.expected(kinds.iter().map(Option::as_ref));
         order.sort_by_key(|index| std::cmp::Reverse(expected[*index]));
-        let at_once = self.runtime.tokens.count().get().saturating_mul(self.hosts()).min(order.len());
-        let random = RandomState::new().hash_one(0);
-        order[..at_once].rotate_left(usize::try_from(random).unwrap_or_default() % at_once);
+        let hosts = self.hosts();
+        let at_once = self.runtime.tokens.count().get().saturating_mul(hosts).min(order.len());
+        if hosts > 1 {
+            shuffle_windows(&mut order, at_once);
+        } else {
+            let random = RandomState::new().hash_one(0);
+            order[..at_once].rotate_left(usize::try_from(random).unwrap_or_default() % at_once);
+        }
         order
     }
 

@@ -33,3 +33,4 @@ pub(crate) mod compile_times;
 pub(crate) mod force_group;
 pub(crate) mod job_tokens;
 pub(crate) mod queue;
+mod spread;
