@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::mem;
+use std::sync::Arc;
 
 use opkeep_digest::Digest;
 use opkeep_store::{Entry, is_target_name};
@@ -29,14 +30,21 @@ pub struct BundleWriter<W> {
 
 /// A key, and the namespace for which it signs.
 pub struct Signer {
-    key: SigningKey,
+    key: Arc<SigningKey>,
     namespace: String,
+    signs_entries: bool,
 }
 
 impl Signer {
-    /// Creates a signer for entries of `namespace`.
-    pub fn new(key: SigningKey, namespace: impl Into<String>) -> Self {
-        Self { key, namespace: namespace.into() }
+    /// Creates a signer of bundles, and of each entry in them, for `namespace`.
+    pub fn new(key: impl Into<Arc<SigningKey>>, namespace: impl Into<String>) -> Self {
+        Self { key: key.into(), namespace: namespace.into(), signs_entries: true }
+    }
+
+    /// Returns the signer, if entries keep the signatures that they have: for a caller that vouches for the list alone.
+    #[must_use]
+    pub fn of_index_only(self) -> Self {
+        Self { signs_entries: false, ..self }
     }
 
     /// Returns the key.
@@ -63,7 +71,7 @@ pub struct WrittenBundle<W> {
 }
 
 impl<W: Write> BundleWriter<W> {
-    /// Begins a bundle of the entries of a plan, or of no plan. `signer` signs each entry and the index.
+    /// Begins a bundle of the entries of a plan, or of no plan.
     ///
     /// # Errors
     /// [`BundleError::Io`], or zstd cannot allocate its memory.
@@ -81,7 +89,7 @@ impl<W: Write> BundleWriter<W> {
     /// [`BundleError::Order`]; the errors of [`portable_entry`]; [`BundleError::TooLarge`] for too many entries;
     /// [`BundleError::Io`].
     pub fn add(&mut self, target: &str, entry: &Entry) -> Result<(), BundleError> {
-        let bytes = match &self.signer {
+        let bytes = match self.signer.as_ref().filter(|signer| signer.signs_entries) {
             None => portable_entry(target, entry, None)?,
             Some(signer) => {
                 let mut signatures = entry_signatures(entry);

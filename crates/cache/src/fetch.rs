@@ -62,6 +62,7 @@ impl Target {
         if let Some(remote) = self.used_remote() {
             remote.plan(keys, &lacking);
         }
+        let lacking = self.fetch_bundle(keys, lacking, query, &mut report);
         let names = self.remote.as_ref().map_or(1, |remote| remote.entries().count()).max(1);
         for lacking in lacking.chunks((MAX_ENTRIES / names).max(1)) {
             self.fetch_some(lacking, query, &mut report);

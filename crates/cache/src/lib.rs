@@ -60,6 +60,7 @@ mod miss;
 mod outage;
 mod pending;
 mod per_process;
+mod plan_bundle;
 mod plan_lease;
 mod protocol;
 mod push;

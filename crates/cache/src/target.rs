@@ -115,6 +115,9 @@ impl TargetCache {
     /// `keys` should be all keys of a build: while it waits for other hosts, they are its plan. Hosts with the same plan learn
     /// sooner of each other's entries.
     ///
+    /// If most of them are missing, a bundle of the plan is looked up before, which has all of them in one object; see
+    /// [`share_plans`](Self::share_plans). Each of its entries passes the same checks as a single one.
+    ///
     /// Without a remote tier that is read, all keys that the local store lacks are missing.
     pub fn fetch(&self, keys: &[Digest], query: &Query<'_>) -> FetchReport {
         self.0.fetch(keys, query)
@@ -158,6 +161,13 @@ impl TargetCache {
     /// call. The deadline and the token end the calls.
     pub fn push_unsent(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
         self.0.push_unsent(Limits { deadline, cancel })
+    }
+
+    /// Stores one bundle in the remote tier for each plan that this process [fetched](Self::fetch), if there was none, and if the local
+    /// store has all of its entries now: the next host takes them in one object. Returns the number of bundles that are there now. The
+    /// deadline and the token end the calls. Best effort.
+    pub fn share_plans(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> usize {
+        self.0.share_plans(Limits { deadline, cancel })
     }
 
     /// Sends all entries of the local store that the remote tier lacks, if `is_own` returns true: those that were compiled here. Entries

@@ -17,7 +17,7 @@ fn trusting(key: &SigningKey) -> SignaturePolicy {
 }
 
 fn signer(key: &SigningKey, namespace: &str) -> Signer {
-    Signer::new(key.to_secret_text().parse().unwrap(), namespace)
+    Signer::new(key.to_secret_text().parse::<SigningKey>().unwrap(), namespace)
 }
 
 fn check(file: &[u8], policy: &SignaturePolicy, namespace: &str) -> Result<bool, Untrusted> {

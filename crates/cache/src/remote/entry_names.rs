@@ -25,6 +25,16 @@ impl EntryNames {
         self.trust.keys().sources().iter().map(|signer| self.names.entry_of(key, *signer))
     }
 
+    /// Returns the names of the bundles of a plan, in the order in which they are looked up.
+    pub(super) fn bundles_of(&self, plan: &Digest) -> Vec<ObjectName> {
+        self.trust.keys().sources().iter().map(|signer| self.names.bundle(plan, *signer)).collect()
+    }
+
+    /// Returns the name of the bundle of a plan that this host stores.
+    pub(super) fn own_bundle(&self, plan: &Digest) -> ObjectName {
+        self.names.bundle(plan, self.trust.keys().own_signer())
+    }
+
     /// Returns the number of names for each key.
     pub(crate) fn count(&self) -> usize {
         self.trust.keys().sources().len()

@@ -7,6 +7,7 @@
 //! Each call ends at the timeout in the configuration, or at the caller's deadline or cancellation if that is earlier.
 
 mod board;
+mod bundles;
 mod call;
 mod client;
 mod config;
@@ -22,6 +23,7 @@ pub(crate) mod stored_name;
 mod tier;
 
 pub(crate) use board::{News, Watch};
+pub(crate) use bundles::UnbundledPlan;
 pub(crate) use call::{Limits, guarded};
 pub use config::{RemoteConfig, RemotePolicy};
 pub use context::RemoteContext;
@@ -33,4 +35,4 @@ pub(crate) use entry_names::EntryNames;
 pub use error::RemoteError;
 pub use names::{Namespace, NamespaceError, ObjectNames};
 pub use object::{LeaseToken, LeaseValue, LeaseValueError, ObjectName, ObjectNameError};
-pub(crate) use tier::{Claimed, RemoteTarget, RemoteTier, SentEntry};
+pub(crate) use tier::{Claimed, FoundBundle, RemoteTarget, RemoteTier, SentEntry};

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `v1/<namespace>/<target>/e/<key>` | an entry without a signature that counts |
 //! | `v1/<namespace>/<target>/e/<key>.<signer>` | an entry that this signer vouches for |
+//! | `v1/<namespace>/<target>/b/<plan>` | the entries of a plan, in a bundle without a signature that counts |
+//! | `v1/<namespace>/<target>/b/<plan>.<signer>` | those in a bundle that this signer vouches for |
 //! | `v1/<namespace>/<target>/l/<key>.<generation>` | a lease |
 //! | `v1/<namespace>/<target>/p/<plan>` | the progress of a plan |
 //!
@@ -102,15 +104,29 @@ impl ObjectNames {
         self.name(format_args!("l/{key}.{generation}"))
     }
 
-    /// Returns the name of the counter of a plan that consists of `keys`, in any order.
-    pub fn progress(&self, keys: &[Digest]) -> ObjectName {
+    /// Returns the digest of a plan that consists of `keys`, in any order.
+    pub fn plan(keys: &[Digest]) -> Digest {
         let mut sorted: Vec<_> = keys.iter().collect();
         sorted.sort_unstable();
         sorted.dedup();
         let mut hasher = Hasher::new("opkeep plan 1");
         hasher.list(sorted.len());
         sorted.into_iter().for_each(|key| hasher.digest(key));
-        self.name(format_args!("p/{}", hasher.finish()))
+        hasher.finish()
+    }
+
+    /// Returns the name of the bundle of the plan with this digest that `signer` vouches for; without a signer, that of the
+    /// unsigned one.
+    pub fn bundle(&self, plan: &Digest, signer: Option<SignerId>) -> ObjectName {
+        match signer {
+            None => self.name(format_args!("b/{plan}")),
+            Some(signer) => self.name(format_args!("b/{plan}.{signer}")),
+        }
+    }
+
+    /// Returns the name of the counter of a plan that consists of `keys`, in any order.
+    pub fn progress(&self, keys: &[Digest]) -> ObjectName {
+        self.name(format_args!("p/{}", Self::plan(keys)))
     }
 
     fn name(&self, rest: fmt::Arguments<'_>) -> ObjectName {
@@ -160,5 +176,8 @@ mod tests {
         let [one, other] = [Digest::of(b"one"), Digest::of(b"other")];
         assert_eq!(names.progress(&[one, other]), names.progress(&[other, one, other]));
         assert_ne!(names.progress(&[one, other]), names.progress(&[one]));
+        let plan = ObjectNames::plan(&[other, one]);
+        assert_eq!(names.progress(&[one, other]).as_str(), format!("v1/default/cpu-x86_64/p/{plan}"));
+        assert_eq!(names.bundle(&plan, None).as_str(), format!("v1/default/cpu-x86_64/b/{plan}"));
     }
 }

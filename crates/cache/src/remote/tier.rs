@@ -8,6 +8,7 @@ use opkeep_digest::Digest;
 use opkeep_trust::SignerId;
 
 use super::board::{Board, News, Watch};
+use super::bundles::PlanBundles;
 use super::call::Limits;
 use super::client::{Existing, RemoteClient};
 use super::config::RemoteConfig;
@@ -62,6 +63,7 @@ pub(crate) struct RemoteTarget {
     tier: Arc<RemoteTier>,
     entries: EntryNames,
     board: PerProcess<Arc<Board>>,
+    bundles: PlanBundles,
     on_failure: OnFailure,
 }
 
@@ -71,6 +73,13 @@ pub(crate) struct SentEntry<'a> {
     /// The signer whose name it gets.
     pub(crate) signer: Option<SignerId>,
     pub(crate) file: &'a [u8],
+}
+
+/// A bundle that the engine returned.
+pub(crate) struct FoundBundle {
+    pub(crate) content: Vec<u8>,
+    /// Whether it has the name of the one that this host would store.
+    pub(crate) is_own: bool,
 }
 
 /// The answer to the claim of a lease.
@@ -87,7 +96,7 @@ impl RemoteTarget {
     /// thread.
     pub(crate) fn new(tier: Arc<RemoteTier>, entries: EntryNames, on_failure: OnFailure) -> Self {
         let board = tier.board(&entries, &on_failure);
-        Self { tier, entries, board: PerProcess::new(board), on_failure }
+        Self { tier, entries, board: PerProcess::new(board), bundles: PlanBundles::default(), on_failure }
     }
 
     pub(crate) fn client(&self) -> &RemoteClient {
@@ -123,6 +132,40 @@ impl RemoteTarget {
         let names: Vec<_> = keys.iter().flat_map(|key| self.entries.of(key)).collect();
         let count = self.entries.count();
         self.client().get_many(&names, limits, &mut |at, content| found(at / count, content, &names[at]))
+    }
+
+    /// Requests the bundles of a plan, of each signer that counts. `None`: the engine did not answer.
+    pub(crate) fn get_bundles(
+        &self,
+        plan: &Digest,
+        limits: Limits<'_>,
+    ) -> Result<Option<Vec<FoundBundle>>, String> {
+        let (names, own) = (self.entries.bundles_of(plan), self.entries.own_bundle(plan));
+        let mut found: Vec<_> = names.iter().map(|_| None).collect();
+        let answered =
+            self.client().get_many(&names, limits, &mut |at, content| found[at] = Some(content))?;
+        let named = found.into_iter().zip(names);
+        let bundles =
+            named.filter_map(|(content, name)| Some(FoundBundle { content: content?, is_own: name == own }));
+        Ok(answered.then(|| bundles.collect()))
+    }
+
+    /// Stores the bundle of a plan. Returns whether it is in the engine now.
+    pub(crate) fn put_bundle(
+        &self,
+        plan: &Digest,
+        bundle: &[u8],
+        replaces: bool,
+        limits: Limits<'_>,
+    ) -> Result<bool, String> {
+        let (name, existing) =
+            (self.entries.own_bundle(plan), if replaces { Existing::Replace } else { Existing::Keep });
+        self.client().put(&[RemoteObject::new(&name, bundle)], existing, limits)
+    }
+
+    /// Returns the plans for which this process found no bundle.
+    pub(crate) fn bundles(&self) -> &PlanBundles {
+        &self.bundles
     }
 
     /// Asks for the leases on `keys`, whose entries are known to be missing.

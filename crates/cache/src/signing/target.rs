@@ -1,8 +1,10 @@
 //! Trust in the entries of one target.
 
 use std::borrow::Cow;
+use std::io::{Read, Seek};
 use std::sync::Arc;
 
+use opkeep_bundle::{BundleReader, Signer};
 use opkeep_digest::Digest;
 use opkeep_store::{ENTRY_FORMAT, Entry, EntryBuilder, EntryHead};
 use opkeep_trust::{
@@ -66,6 +68,18 @@ impl TargetTrust {
 
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
+    }
+
+    /// Whether the list of a bundle may be believed. The error is the reason for people.
+    pub(crate) fn check_bundle<R: Read + Seek>(&self, bundle: &BundleReader<R>) -> Result<(), String> {
+        let checked = bundle.check_signature(&self.keys.policy, self.namespace.as_str());
+        checked.map(drop).map_err(|untrusted| untrusted.to_string())
+    }
+
+    /// Returns what signs the lists of bundles. The entries in them have signatures of their own.
+    pub(crate) fn bundle_signer(&self) -> Option<Signer> {
+        let key = self.keys.signing.as_ref()?;
+        Some(Signer::new(Arc::clone(key), self.namespace.as_str()).of_index_only())
     }
 
     /// Whether only signed entries are taken.

@@ -41,8 +41,9 @@ fn local(cache: &TargetCache, number: usize) -> Option<Box<Entry>> {
     }
 }
 
+/// One for the bundle of the plan, which is not there, and one for the entries.
 #[test]
-fn a_warm_fetch_is_one_call() {
+fn a_warm_fetch_is_two_calls() {
     let (remote, host) = (FakeRemote::new(), Host::new());
     fill(&remote, 0..148);
     let cache = host.with_remote(&config(&remote));
@@ -54,7 +55,7 @@ fn a_warm_fetch_is_one_call() {
     };
     let report = cache.fetch(&keys(148), &Query::new(&accept));
     assert_eq!((report.fetched.len(), report.refused.len(), report.missing.len()), (148, 0, 0));
-    assert_eq!((remote.calls(), judged.load(Ordering::SeqCst)), (vec![Get], 148));
+    assert_eq!((remote.calls(), judged.load(Ordering::SeqCst)), (vec![Get, Get], 148));
     let bytes: usize = (0..148).map(|number| remote.object(&entry_name(&name(number))).unwrap().len()).sum();
     assert_eq!(report.bytes, bytes as u64);
     for number in 0..148 {
@@ -64,7 +65,7 @@ fn a_warm_fetch_is_one_call() {
     assert_eq!(cache.store().unwrap().statistics().remote_hits, 148);
     // The local store has all of them now.
     let again = cache.fetch(&keys(148), &Query::new(&accept));
-    assert_eq!((again.fetched.len(), again.missing.len(), remote.calls().len()), (0, 0, 1));
+    assert_eq!((again.fetched.len(), again.missing.len(), remote.calls().len()), (0, 0, 2));
 }
 
 #[test]

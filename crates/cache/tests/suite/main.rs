@@ -16,6 +16,8 @@ mod leases;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod plan_bundles;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod remote;

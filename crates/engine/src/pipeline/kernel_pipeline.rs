@@ -81,6 +81,7 @@ impl<'a> KernelPipeline<'a> {
         let keys: Vec<_> = fresh.filter_map(|kernel| Some(*kernel.key?.digest())).collect();
         for target in &self.targets {
             target.push_unsent(Some(deadline), Some(self.cancel));
+            target.share_plans(Some(deadline), Some(self.cancel));
             target.sync(&keys);
             target.flush();
         }

@@ -46,6 +46,20 @@ fn a_kernel_of_one_host_is_reused_on_the_others() {
     assert_eq!(build(&required, &[request("Square", &[6])]), ["failed"]);
 }
 
+/// The host that finishes a plan stores its bundle at the end of the build.
+#[test]
+fn the_kernels_of_a_plan_are_one_object_for_the_other_hosts() {
+    let (one, other, remote) = (Bench::new(), Bench::new(), FakeRemote::new());
+    let backend = Arc::new(NullBackend::default());
+    let requests: Vec<_> = (1..=20).map(|length| request("Square", &[length])).collect();
+    assert_eq!(build(&engine(&one, &backend, &remote), &requests), ["compiled"; 20]);
+    let before = remote.calls().len();
+    let report = engine(&other, &backend, &remote).build(&requests).unwrap();
+    assert!(report.kernels.iter().all(|kernel| kernel.outcome == Outcome::Reused));
+    assert_eq!((backend.compiles(), report.warnings.len()), (20, 0));
+    assert_eq!((&remote.calls()[before..], other.entries().len()), (&[RemoteCall::Get][..], 20));
+}
+
 /// An entry with correct digests and the kernel of another key.
 #[test]
 fn a_kernel_of_another_key_is_not_taken_from_the_tier() {
