@@ -89,7 +89,7 @@ impl Plan {
 
     pub(crate) fn fate(&self, kernel: usize, generation: u64) -> Fate {
         let time = self.kernels[kernel].time;
-        let is_killed = self.killed_each > 0 && kernel % self.killed_each == 0 && generation == 0;
+        let is_killed = self.killed_each > 0 && kernel.is_multiple_of(self.killed_each) && generation == 0;
         match is_killed {
             // At different parts of the compile.
             true => Fate::IsKilled(time.mul_f64(0.1 + 0.8 * (kernel % 7) as f64 / 6.0)),
