@@ -211,6 +211,22 @@ fn what_a_build_could_not_send_is_pushed() {
 }
 
 #[test]
+fn own_kernels_are_signed_when_they_are_pushed() {
+    let (place, url) = shared();
+    place.run(&["key", "generate", "builds-1", "--out", "secret"]).ended_with(0);
+    let env = [("OPKEEP_SIGN_KEY", "secret")];
+    let built = ["build", SQUARE, "--target", "cpu", "--no-kernel-meta"];
+    place.run_with(&built, &env).ended_with(0);
+    place
+        .run(&["remote", "push", &url, "--all", "--sign-key", "secret"])
+        .ended_with(0)
+        .prints("sent 1 kernel");
+    let stats = place.run(&["remote", "stats", &url, "--format", "json"]).ended_with(0).json();
+    assert_eq!((&stats["targets"][0]["signed"], &stats["objects"]), (&1.into(), &1.into()), "{stats}");
+    place.run(&["remote", "push", &url, "--all", "--sign-key", "missing"]).ended_with(2).says("--sign-key");
+}
+
+#[test]
 fn imported_kernels_are_not_pushed() {
     let (place, url) = shared();
     let rank = Rank::new(0);

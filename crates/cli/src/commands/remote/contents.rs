@@ -10,6 +10,7 @@ use opkeep_fs::CancelToken;
 use serde::Serialize;
 
 use super::url::url;
+use crate::flags::remote::RemoteArgs;
 use crate::ui::env;
 use crate::ui::output::Output;
 use crate::ui::text::counted;
@@ -36,6 +37,15 @@ impl RemoteUrl {
                 text.parse().with_context(|| format!("{} is not valid", env::REMOTE_NAMESPACE))
             }
             (None, None) => Ok(Namespace::default()),
+        }
+    }
+
+    /// Returns the same as the arguments of a build.
+    pub(super) fn remote_args(&self) -> RemoteArgs {
+        RemoteArgs {
+            remote: self.url.clone(),
+            remote_mode: None,
+            remote_namespace: self.remote_namespace.clone(),
         }
     }
 

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::contents::RemoteUrl;
 use crate::commands::gc::store::open;
 use crate::flags::store::StoreArgs;
+use crate::flags::trust::TrustArgs;
 use crate::setup;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
@@ -23,7 +24,8 @@ or full, or since the build was killed, is marked in the store, and sent by the 
 this command. A kernel that the engine has stays there, unless a build found it to be wrong.
 
 With --all, every kernel of the store that a build validated is sent, to fill a new remote cache.
-Imported kernels are never sent.
+Imported kernels are never sent. With --sign-key, kernels are signed as a build signs them: those
+that this host compiled.
 Exit code 0: all was sent; 1: something could not be sent; 2: the store cannot be opened, or URL
 is not valid.";
 
@@ -35,6 +37,8 @@ pub(crate) struct Args {
     remote: RemoteUrl,
     #[command(flatten)]
     store: StoreArgs,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Send all kernels of the store, except imported ones
     #[arg(long)]
     all: bool,
@@ -66,6 +70,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let mut remote = RemoteConfig::new(Arc::clone(&engine));
     remote.namespace = namespace.clone();
     config.remote = Some(remote);
+    config.trust = setup::trust(&args.trust, &args.remote.remote_args())?;
     let noted = Arc::clone(&warnings);
     config.on_warning = Some(Arc::new(move |_, text| {
         noted.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
