@@ -90,7 +90,7 @@ pub use remote::stored_name::{StoredKind, StoredName};
 pub use remote::{
     Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, LeaseToken, LeaseValue, LeaseValueError,
     ListedObject, Listing, Namespace, NamespaceError, ObjectName, ObjectNameError, ObjectNames, PutAnswer,
-    RemoteConfig, RemoteContext, RemoteEngine, RemoteError, RemoteObject, RemotePolicy,
+    RemoteConfig, RemoteContext, RemoteEngine, RemoteError, RemoteObject, RemotePolicy, WaitBudget,
 };
 pub use signing::TrustConfig;
 pub use target::TargetCache;

@@ -5,7 +5,7 @@
 //! that is not resumed for a second loses the lock, so it needs no heartbeats.
 //!
 //! **Waits for other hosts.** A caller waits while the other host renews its lease, but no longer than its own build may
-//! take, from the time at which it began to wait for the key on any host. After that, and in the
+//! take, or than a multiple of what that is expected to take ([`Query::wait_limit`]), from the time at which it began to wait for the key on any host. After that, and in the
 //! [other cases that end a wait](crate::remote::lease::LeaseObserver), the caller builds without the lease. A failure that would
 //! repeat reaches all waiters on this host at once; a tier passes on no failures to other hosts. A waiting caller does not call the
 //! engine: a thread asks for the keys of all callers, and the caller acts when there is news of its key.
@@ -389,7 +389,8 @@ impl Protocol<'_> {
     /// Whether the caller has waited for as long as its own build may take.
     fn has_waited_enough(self, remote: &RemoteTarget) -> bool {
         let hold_limit = self.hold_limit();
-        let longest = self.query.time_limit.map_or(hold_limit, |limit| limit.min(hold_limit));
+        let limits = [self.query.time_limit, self.query.wait_limit];
+        let longest = limits.into_iter().flatten().fold(hold_limit, Duration::min);
         // If a holder exits without releasing its lease, the lease is taken over after its time to live.
         let longest = longest.saturating_add(remote.client().lease_ttl());
         self.began.is_some_and(|began| began.elapsed() >= longest)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use opkeep_fs::CancelToken;
 use opkeep_store::Entry;
 
-use crate::remote::Limits;
+use crate::remote::{Limits, WaitBudget};
 
 /// The time without a heartbeat after which a holder is stale, if the query sets no other.
 const DEFAULT_STALE_AFTER: Duration = Duration::from_secs(600);
@@ -33,6 +33,12 @@ pub struct Query<'a> {
     /// The time for which a lease in the remote tier is renewed: one hour if unset, [`Duration::MAX`] for no limit. A ticket
     /// that is never dropped keeps other hosts waiting for this time at most.
     pub hold_limit: Option<Duration>,
+    /// The time for which the caller waits for another host's lease, if that is less than [`time_limit`](Self::time_limit): a
+    /// multiple of the time that its own build is expected to take. To it, the time is added after which a lease is taken over.
+    pub wait_limit: Option<Duration>,
+    /// The time that calls to the remote tier may take together, for all queries with the same budget. If unset, each call has
+    /// only the timeout of [`RemoteConfig::call_timeout`](crate::RemoteConfig::call_timeout).
+    pub wait_budget: Option<&'a WaitBudget>,
     /// Whether a miss counts in the store's statistics. Hits always count.
     pub counted: bool,
     /// The end of waits and of calls to the remote tier. If unset, there is none. A wait ends with
@@ -66,6 +72,8 @@ impl<'a> Query<'a> {
             time_limit: None,
             stale_after: DEFAULT_STALE_AFTER,
             hold_limit: None,
+            wait_limit: None,
+            wait_budget: None,
             counted: true,
             deadline: None,
             cancel: None,
@@ -77,7 +85,7 @@ impl<'a> Query<'a> {
 
     /// Returns the limits of each call to the remote tier.
     pub(crate) fn limits(&self) -> Limits<'a> {
-        Limits { deadline: self.deadline, cancel: self.cancel }
+        Limits { deadline: self.deadline, cancel: self.cancel, budget: self.wait_budget }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {

@@ -160,14 +160,14 @@ impl TargetCache {
     /// Sends the entries of the local store that earlier uploads left: those of a killed process, of a full queue, and of a failed
     /// call. The deadline and the token end the calls.
     pub fn push_unsent(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
-        self.0.push_unsent(Limits { deadline, cancel })
+        self.0.push_unsent(Limits { deadline, cancel, budget: None })
     }
 
     /// Stores one bundle in the remote tier for each plan that this process [fetched](Self::fetch), if there was none, and if the local
     /// store has all of its entries now: the next host takes them in one object. Returns the number of bundles that are there now. The
     /// deadline and the token end the calls. Best effort.
     pub fn share_plans(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> usize {
-        self.0.share_plans(Limits { deadline, cancel })
+        self.0.share_plans(Limits { deadline, cancel, budget: None })
     }
 
     /// Sends all entries of the local store that the remote tier lacks, if `is_own` returns true: those that were compiled here. Entries
@@ -178,7 +178,7 @@ impl TargetCache {
         deadline: Option<Instant>,
         cancel: Option<&CancelToken>,
     ) -> PushReport {
-        self.0.push_all(is_own, Limits { deadline, cancel })
+        self.0.push_all(is_own, Limits { deadline, cancel, budget: None })
     }
 
     /// Syncs published entries to disk, so that they survive a power cut. Best effort.

@@ -280,7 +280,7 @@ impl Board {
             }
             (poll, state.table.watched(), state.counter.clone())
         };
-        let limits = Limits { deadline: Instant::now().checked_add(time), cancel: None };
+        let limits = Limits { deadline: Instant::now().checked_add(time), ..Limits::default() };
         let hint = match (poll, counter) {
             (Poll::Hint, Some(counter)) => Some(self.client.progress(&counter, limits)),
             _ => None,

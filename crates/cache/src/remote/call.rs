@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use opkeep_fs::CancelToken;
 
+use super::wait_budget::WaitBudget;
+
 /// The maximum time of a call: an [`Instant`] cannot express every sum.
 const LONGEST_CALL: Duration = Duration::from_secs(24 * 3600);
 
@@ -13,6 +15,7 @@ const LONGEST_CALL: Duration = Duration::from_secs(24 * 3600);
 pub(crate) struct Limits<'a> {
     pub(crate) deadline: Option<Instant>,
     pub(crate) cancel: Option<&'a CancelToken>,
+    pub(crate) budget: Option<&'a WaitBudget>,
 }
 
 impl Limits<'_> {
@@ -20,6 +23,11 @@ impl Limits<'_> {
     pub(crate) fn are_over(&self) -> bool {
         self.cancel.is_some_and(CancelToken::is_cancelled)
             || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Returns the timeout of a call that begins now: `timeout`, or what is left of the budget.
+    pub(super) fn timeout_of_call(&self, timeout: Duration) -> Duration {
+        self.budget.map_or(timeout, |budget| budget.left().min(timeout))
     }
 
     /// Returns the deadline of a call that begins now.

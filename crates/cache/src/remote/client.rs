@@ -198,7 +198,7 @@ impl RemoteClient {
     ) -> Result<Option<Vec<bool>>, String> {
         let deadline = Instant::now().checked_add(time);
         // The engine may need more time than there is between two renewals, which is no failure of the engine.
-        self.call(Limits { deadline, cancel: None }, |context| {
+        self.call(Limits { deadline, ..Limits::default() }, |context| {
             let answers = self.config.engine.renew(names, value, self.keep_for(), context)?;
             expect(answers.len(), names.len())?;
             Ok(answers)
@@ -245,12 +245,16 @@ impl RemoteClient {
         if limits.are_over() {
             return Ok(None);
         }
-        let (health, timeout) = (&self.config.health, self.config.call_timeout);
+        let (health, timeout) = (&self.config.health, limits.timeout_of_call(self.config.call_timeout));
+        if let Some(budget) = limits.budget.filter(|budget| budget.left().is_zero()) {
+            return budget.warning().map_or(Ok(None), Err);
+        }
         let began = Instant::now();
         let Some(permit) = health.begin(began) else { return Ok(None) };
         let context = RemoteContext::new(limits.end_of_call(timeout), limits.cancel);
         let answer = guarded(|| call(&context));
         let now = Instant::now();
+        limits.budget.inspect(|budget| budget.charge(now - began));
         let is_late = now - began > timeout;
         let end = match &answer {
             // An engine that is full can still be read.

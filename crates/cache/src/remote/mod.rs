@@ -4,7 +4,8 @@
 //! signatures are checked, its validation stamp is set to 0, and the caller decides whether to use it. After a failed call there is a warning, and the
 //! entry is built locally.
 //!
-//! Each call ends at the timeout in the configuration, or at the caller's deadline or cancellation if that is earlier.
+//! Each call ends at the timeout in the configuration, or at the caller's deadline or cancellation if that is earlier. The calls of a
+//! build end when they have taken as long as its compiles may take ([`WaitBudget`]).
 
 mod board;
 mod bundles;
@@ -21,6 +22,7 @@ mod names;
 mod object;
 pub(crate) mod stored_name;
 mod tier;
+mod wait_budget;
 
 pub(crate) use board::{News, Watch};
 pub(crate) use bundles::UnbundledPlan;
@@ -36,3 +38,4 @@ pub use error::RemoteError;
 pub use names::{Namespace, NamespaceError, ObjectNames};
 pub use object::{LeaseToken, LeaseValue, LeaseValueError, ObjectName, ObjectNameError};
 pub(crate) use tier::{Claimed, FoundBundle, RemoteTarget, RemoteTier, SentEntry};
+pub use wait_budget::WaitBudget;

@@ -279,7 +279,7 @@ impl RemoteTarget {
     pub(crate) fn advance(&self, by: u64) {
         if let Some(counter) = self.board().counter() {
             let deadline = Instant::now().checked_add(LONGEST_ADVANCE);
-            self.client().advance(&counter, by, Limits { deadline, cancel: None });
+            self.client().advance(&counter, by, Limits { deadline, ..Limits::default() });
         }
     }
 }
