@@ -1,5 +1,6 @@
 //! Requests of single kernels, from any number of threads.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::plan::{BuildPlan, KeyState};
 use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 use crate::runtime::Runtime;
+use crate::schedule::build::longest_wait;
 use crate::schedule::compile_times::CompileTimes;
 use crate::schedule::queue::TaskPoll;
 use crate::view::writer::ViewWriter;
@@ -108,10 +110,20 @@ impl Engine {
                 Err(error) => return (Err(Arc::new(error.into())), false),
             };
         let planned = &plan.kernels[0];
+        let backend = self.state.setup.backend.name();
+        let kind = || {
+            let target = &planned.keyed()?.spec.target;
+            CompileTimes::timing_key(backend, target, &planned.op_type())
+        };
         let report = pipeline.look_up(planned).unwrap_or_else(|missing| {
+            let mut expected = None;
+            if pipeline.reads_remote() {
+                expected = runtime.compile_times.expected_one(kind().as_ref());
+                pipeline.limit_waits(longest_wait([expected].into_iter(), NonZeroUsize::MIN));
+            }
             let mut wait = None;
             loop {
-                match pipeline.make(planned, &missing, wait.take()) {
+                match pipeline.make(planned, &missing, expected, wait.take()) {
                     TaskPoll::Ready(report) => break report,
                     TaskPoll::Pending(busy) => wait = Some(busy),
                 }
@@ -119,11 +131,8 @@ impl Engine {
             }
         });
         pipeline.sync_entry(&report);
-        let kind = plan.kernels[0].keyed().and_then(|keyed| {
-            CompileTimes::timing_key(self.state.setup.backend.name(), &keyed.spec.target, &report.op_type)
-        });
         if let Some(time) = report.compile_time {
-            runtime.compile_times.note(kind, time);
+            runtime.compile_times.note(kind(), time);
             runtime.compile_times.save();
         }
         self.place(runtime, requests, plan, &report);

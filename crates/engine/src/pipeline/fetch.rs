@@ -1,9 +1,11 @@
 //! The second look-up of the kernels in a build: those that the store lacks, in the remote tier, all in one call.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::sync::Mutex;
+use std::time::Duration;
 
-use opkeep_cache::{Accept, RemotePolicy};
+use opkeep_cache::{Accept, RemotePolicy, WaitBudget};
 use opkeep_digest::Digest;
 use opkeep_store::Entry;
 
@@ -15,19 +17,27 @@ use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 
 impl KernelPipeline<'_> {
+    /// Whether kernels are looked up in a remote tier.
+    pub(crate) fn reads_remote(&self) -> bool {
+        let config = &self.setup.config;
+        let is_read = config.remote.as_ref().is_some_and(|remote| remote.policy != RemotePolicy::Off);
+        is_read && config.mode.reads()
+    }
+
     /// Takes kernels that are missing from the remote tier, in one call for each target. Calls `taken` with the index of each in the
     /// plan, on several threads. The other ones are built, under their locks, which look them up again.
+    ///
+    /// All calls of the build, these and later ones, take no longer than `longest`, the time that `threads` threads need to compile
+    /// what is missing.
     pub(crate) fn fetch(
         &self,
         plan: &BuildPlan<'_>,
         missing: &[(usize, MissReason)],
+        (longest, threads): (Duration, NonZeroUsize),
         taken: &(dyn Fn(usize, KernelReport) + Sync),
     ) {
-        let config = &self.setup.config;
-        let is_read = config.remote.as_ref().is_some_and(|remote| remote.policy != RemotePolicy::Off);
-        if missing.is_empty() || !is_read || !config.mode.reads() {
-            return;
-        }
+        // No kernel is compiled meanwhile; later, each thread makes its own calls.
+        let budget = WaitBudget::new(longest);
         // A damaged entry is quarantined under its lock, before another one takes its place.
         let wanted: HashMap<&Digest, usize> = missing
             .iter()
@@ -47,8 +57,17 @@ impl KernelPipeline<'_> {
                 Some(at) => self.take_fetched(*at, &plan.kernels[*at], entry, taken),
                 None => Accept::Ignore,
             };
-            target.fetch(&keys, &self.query(&accept));
+            let mut query = self.query(&accept);
+            query.wait_budget = Some(&budget);
+            target.fetch(&keys, &query);
         }
+        let threads = u32::try_from(threads.get()).unwrap_or(u32::MAX);
+        self.limit_waits(longest.saturating_sub(budget.used()).saturating_mul(threads));
+    }
+
+    /// Sets the time that all threads together wait for the remote tier from now on.
+    pub(crate) fn limit_waits(&self, time: Duration) {
+        let _ = self.wait_budget.set(WaitBudget::new(time));
     }
 
     /// Judges an entry from the remote tier, and reports its kernel.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use opkeep_cache::{Accept, TargetCache};
+use opkeep_cache::{Accept, TargetCache, WaitBudget};
 use opkeep_descriptor::ResolvedSpec;
 use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::member::IMPORTED;
@@ -17,8 +17,11 @@ use crate::runtime::Runtime;
 use crate::setup::Setup;
 use crate::{BuildError, KernelError, Outcome};
 
-/// The maximum time for which a build waits at its end until its kernels are in the remote cache. The next build sends the others.
-const UPLOAD_LIMIT: Duration = Duration::from_secs(10);
+/// The bounds of the time for which a build waits at its end until its kernels are in the remote cache: it waits no longer than it
+/// compiled. The next build sends the others.
+const UPLOAD_LIMITS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
+/// The same for a build that was cancelled: a lease that is not released by then keeps other hosts waiting.
+const CANCELLED_LIMIT: Duration = Duration::from_secs(1);
 
 /// The pipeline of a build, which takes kernels from the cache, or compiles them.
 pub(crate) struct KernelPipeline<'a> {
@@ -28,6 +31,8 @@ pub(crate) struct KernelPipeline<'a> {
     pub(super) targets: Vec<TargetCache>,
     /// The name of the first kernel that failed; set only if a failure ends the build.
     pub(super) failed: OnceLock<String>,
+    /// The time for which the remote tier is waited for, once the missing kernels are known.
+    pub(super) wait_budget: OnceLock<WaitBudget>,
 }
 
 /// The reason why a kernel is not taken from the store.
@@ -48,7 +53,7 @@ impl<'a> KernelPipeline<'a> {
     ) -> Result<Self, BuildError> {
         let open = |target: &String| runtime.cache.target(target);
         let targets = targets.iter().map(open).collect::<Result<_, _>>()?;
-        Ok(Self { setup, cancel, runtime, targets, failed: OnceLock::new() })
+        Ok(Self { setup, cancel, runtime, targets, failed: OnceLock::new(), wait_budget: OnceLock::new() })
     }
 
     /// Returns an error if the build is cancelled, or ends with its first failure.
@@ -75,8 +80,12 @@ impl<'a> KernelPipeline<'a> {
     ///
     /// Waits until the kernels are in the remote cache, for a limited time, and sends those that earlier builds left.
     pub(crate) fn finish(&self, kernels: &[KernelReport]) {
-        let deadline = Instant::now() + UPLOAD_LIMIT;
-        self.runtime.cache.finish_uploads(deadline, Some(self.cancel));
+        let compiled: Duration = kernels.iter().filter_map(|kernel| kernel.compile_time).sum();
+        let deadline = Instant::now() + compiled.clamp(UPLOAD_LIMITS.0, UPLOAD_LIMITS.1);
+        let left = self.runtime.cache.finish_uploads(deadline, Some(self.cancel));
+        if left > 0 && self.cancel.is_cancelled() {
+            self.runtime.cache.finish_uploads(Instant::now() + CANCELLED_LIMIT, None);
+        }
         let fresh = kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled);
         let keys: Vec<_> = fresh.filter_map(|kernel| Some(*kernel.key?.digest())).collect();
         for target in &self.targets {

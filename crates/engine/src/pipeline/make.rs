@@ -15,6 +15,9 @@ use crate::schedule::job_tokens::JobToken;
 use crate::schedule::queue::TaskPoll;
 use crate::{BuildError, KernelError, Outcome};
 
+/// How many times as long as a compile is expected to take on this host it is waited for on another one, which may be slower, or
+/// busy. To it, the time is added after which a lease is taken over.
+const OTHER_HOSTS_TIME: u32 = 4;
 /// The interval between heartbeats of a lock holder that waits for a job token.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The time that a lock holder may take in addition to the compile timeout: for the wait for a job token since the last
@@ -22,16 +25,18 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(3);
 
 impl KernelPipeline<'_> {
-    /// Builds a missing kernel. If another process builds it, returns the value for the next attempt.
+    /// Builds a missing kernel, whose compile is expected to take so long, if that is known. If another process builds it, returns the
+    /// value for the next attempt.
     pub(crate) fn make(
         &self,
         planned: &PlannedKernel<'_>,
         missing: &MissReason,
+        expected: Option<Duration>,
         pending: Option<PendingKey>,
     ) -> TaskPoll<KernelReport, PendingKey> {
         let began = Instant::now();
         let waited = pending.as_ref().map(PendingKey::waited).unwrap_or_default();
-        let made = match self.try_make(planned, missing, pending) {
+        let made = match self.try_make(planned, missing, expected, pending) {
             Ok(TaskPoll::Pending(pending)) => return TaskPoll::Pending(pending),
             Ok(TaskPoll::Ready(made)) => Ok(made),
             Err(error) => Err(error),
@@ -60,6 +65,7 @@ impl KernelPipeline<'_> {
         &self,
         planned: &PlannedKernel<'_>,
         missing: &MissReason,
+        expected: Option<Duration>,
         pending: Option<PendingKey>,
     ) -> Result<TaskPoll<ReadyKernel, PendingKey>, Arc<KernelError>> {
         let keyed = match &planned.state {
@@ -81,6 +87,7 @@ impl KernelPipeline<'_> {
         let before_claim = |keep_waiting: &dyn Fn() -> bool| self.take_token(&token, keep_waiting);
         let mut query = self.query(&accept);
         query.before_claim = Some(&before_claim);
+        query.wait_limit = expected.map(|expected| expected.saturating_mul(OTHER_HOSTS_TIME));
         let is_first = pending.is_none();
         let claim = match pending {
             Some(pending) => target.resume(pending, &query),
@@ -126,6 +133,7 @@ impl KernelPipeline<'_> {
         // Twice as long, since the lock holder may wait for a job token as long as it may compile.
         query.hold_limit = Some(query.stale_after.saturating_mul(2));
         query.cancel = Some(self.cancel);
+        query.wait_budget = self.wait_budget.get();
         // The look-up was counted at the beginning of the build.
         query.counted = false;
         query

@@ -75,6 +75,25 @@ const SEARCH_LIMIT: Duration = Duration::from_millis(200);
 /// kernels, and each of these costs a call.
 const OTHER_HOSTS: usize = 8;
 
+/// The time that a compile is assumed to take if no compile on this machine is known.
+const USUAL_COMPILE: Duration = Duration::from_secs(1);
+/// The shortest time for which a remote tier is waited for, however short the compiles are: a connection takes a while.
+const SHORTEST_WAIT: Duration = Duration::from_secs(2);
+
+/// Returns the longest time for which a remote tier is waited for: as long as `threads` threads need for the compiles that are
+/// `expected` to take so long.
+pub(crate) fn longest_wait(
+    expected: impl Iterator<Item = Option<Duration>>,
+    threads: NonZeroUsize,
+) -> Duration {
+    let (mut sum, mut longest) = (Duration::ZERO, SHORTEST_WAIT);
+    for expected in expected.map(|expected| expected.unwrap_or(USUAL_COMPILE)) {
+        sum = sum.saturating_add(expected);
+        longest = longest.max(expected);
+    }
+    longest.max(sum / u32::try_from(threads.get()).unwrap_or(u32::MAX))
+}
+
 /// The number of open files of one compile: locks, a token, a pipe, the store, the compiler's sandbox.
 const FILES_PER_COMPILE: usize = 14;
 /// The number of all other open files of the process.
@@ -104,15 +123,12 @@ impl BuildExecutor<'_> {
                 }
             });
         }
-        let fetched = Mutex::new(Vec::new());
-        self.pipeline.fetch(self.plan, &missing, &|at, report| {
-            let report = self.done(at, report);
-            fetched.lock().unwrap_or_else(PoisonError::into_inner).push((at, report));
-        });
-        for (at, report) in fetched.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            reports[at] = Some(report);
+        if !missing.is_empty() && self.pipeline.reads_remote() {
+            for (at, report) in self.fetch(&missing) {
+                reports[at] = Some(report);
+            }
+            missing.retain(|(at, _)| reports[*at].is_none());
         }
-        missing.retain(|(at, _)| reports[*at].is_none());
         for (at, report) in self.make(&missing) {
             reports[at] = Some(report);
         }
@@ -128,21 +144,33 @@ impl BuildExecutor<'_> {
         opkeep_fs::map(kernels.len(), self.setup.lookup_threads(kernels.len()), || false, look_up).results
     }
 
+    /// Takes missing kernels from the remote tier.
+    fn fetch(&self, missing: &[(usize, MissReason)]) -> Vec<(usize, KernelReport)> {
+        let fetched = Mutex::new(Vec::new());
+        let longest = longest_wait(self.expected(missing).into_iter(), self.threads());
+        self.pipeline.fetch(self.plan, missing, (longest, self.threads()), &|at, report| {
+            let report = self.done(at, report);
+            fetched.lock().unwrap_or_else(PoisonError::into_inner).push((at, report));
+        });
+        fetched.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Builds the missing kernels. At the same time, searches for the nearest entries, which explain the misses.
     fn make(&self, missing: &[(usize, MissReason)]) -> Vec<(usize, KernelReport)> {
         if missing.is_empty() {
             return Vec::new();
         }
+        let expected = self.expected(missing);
         let options = WorkerOptions { threads: self.threads(), nice: self.setup.config.nice.min(19) };
         let (made, mut nearest) = nearest::search_while(self.searches(missing), SEARCH_LIMIT, || {
             let make = |index: usize, wait| {
                 let (at, miss) = &missing[index];
-                match self.pipeline.make(&self.plan.kernels[*at], miss, wait) {
+                match self.pipeline.make(&self.plan.kernels[*at], miss, expected[index], wait) {
                     TaskPoll::Ready(report) => TaskPoll::Ready(self.done(*at, report)),
                     TaskPoll::Pending(wait) => TaskPoll::Pending(wait),
                 }
             };
-            queue::run_to_completion(self.order(missing), options, make)
+            queue::run_to_completion(self.order(&expected), options, make)
         });
         let with_reason = |(index, mut report): (usize, KernelReport)| {
             if let Some(nearest) = nearest.remove(&index)
@@ -190,18 +218,11 @@ impl BuildExecutor<'_> {
     /// processes that start together begin with different kernels, and none of these kernels is delayed. (Process
     /// numbers are alike in containers.) Through a remote tier many more hosts may build, so all others are shuffled, too, in
     /// windows that grow.
-    fn order(&self, missing: &[(usize, MissReason)]) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..missing.len()).collect();
+    fn order(&self, expected: &[Option<Duration>]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..expected.len()).collect();
         if order.len() < 2 {
             return order;
         }
-        let kind = |(at, _): &(usize, MissReason)| {
-            let planned = &self.plan.kernels[*at];
-            let keyed = planned.keyed()?;
-            CompileTimes::timing_key(self.setup.backend.name(), &keyed.spec.target, &planned.op_type())
-        };
-        let kinds: Vec<_> = missing.iter().map(kind).collect();
-        let expected = self.runtime.compile_times.expected(kinds.iter().map(Option::as_ref));
         order.sort_by_key(|index| std::cmp::Reverse(expected[*index]));
         let hosts = self.hosts();
         let at_once = self.runtime.tokens.count().get().saturating_mul(hosts).min(order.len());
@@ -212,6 +233,18 @@ impl BuildExecutor<'_> {
             order[..at_once].rotate_left(usize::try_from(random).unwrap_or_default() % at_once);
         }
         order
+    }
+
+    /// Returns the time that each compile of a missing kernel is expected to take, if any is known.
+    fn expected(&self, missing: &[(usize, MissReason)]) -> Vec<Option<Duration>> {
+        let kind = |(at, _): &(usize, MissReason)| {
+            let planned = &self.plan.kernels[*at];
+            let keyed = planned.keyed()?;
+            CompileTimes::timing_key(self.setup.backend.name(), &keyed.spec.target, &planned.op_type())
+        };
+        let kinds: Vec<_> = missing.iter().map(kind).collect();
+        let expected = self.runtime.compile_times.expected(kinds.iter().map(Option::as_ref));
+        expected.into_iter().map(|expected| Some(expected).filter(|expected| !expected.is_zero())).collect()
     }
 
     /// Returns the number of hosts that are assumed to compile the same kernels at the same time.

@@ -45,6 +45,11 @@ impl CompileTimes {
         found.into_iter().map(|found| Duration::from_micros(found.unwrap_or(average))).collect()
     }
 
+    /// Returns the estimated compile time for `key`, if it is known.
+    pub(crate) fn expected_one(&self, key: Option<&TimingKey>) -> Option<Duration> {
+        self.expected(std::iter::once(key)).pop().filter(|expected| !expected.is_zero())
+    }
+
     /// Records a compile time.
     pub(crate) fn note(&self, timing_key: Option<TimingKey>, took: Duration) {
         let Some(timing_key) = timing_key else { return };

@@ -28,7 +28,7 @@
 //! While kernels compile, a thread compares the missing kernels with those in the store, for at most 200 ms, to report
 //! the reasons of the misses. [`Engine::explain`](crate::Engine::explain) has no such limit.
 
-mod build;
+pub(crate) mod build;
 pub(crate) mod compile_times;
 pub(crate) mod force_group;
 pub(crate) mod job_tokens;

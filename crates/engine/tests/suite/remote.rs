@@ -142,6 +142,39 @@ fn a_tier_that_is_gone_is_not_called_by_the_next_builds() {
     assert_eq!(remote.calls().len(), 3);
 }
 
+/// A build waits for a tier no longer than its compiles may take.
+#[test]
+fn a_tier_that_never_answers_is_waited_for_once() {
+    let (bench, remote) = (Bench::new(), FakeRemote::new());
+    remote.set_faults(RemoteFaults { delay: Duration::from_secs(3600), ..RemoteFaults::default() });
+    let backend = Arc::new(NullBackend::default());
+    let requests: Vec<_> = (1..=6).map(|length| request("Square", &[length])).collect();
+    let report = engine(&bench, &backend, &remote).build(&requests).unwrap();
+    assert!(report.kernels.iter().all(|kernel| kernel.outcome == Outcome::Compiled));
+    let [warning] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
+    assert_eq!(warning.kind, WarningKind::Remote);
+    // A thread sends the kernels, for which the build waits for a time of its own.
+    let calls: Vec<_> = remote.calls().into_iter().filter(|call| *call != RemoteCall::Put).collect();
+    assert_eq!(calls, [RemoteCall::Get]);
+}
+
+#[test]
+fn a_tier_that_answers_slowly_is_given_up() {
+    let (bench, remote) = (Bench::new(), FakeRemote::new());
+    remote.set_faults(RemoteFaults { delay: Duration::from_millis(400), ..RemoteFaults::default() });
+    let backend = Arc::new(NullBackend::default());
+    let requests: Vec<_> = (1..=40).map(|length| request("Square", &[length])).collect();
+    let engine = engine(&bench, &backend, &remote).with_config(|config| config.jobs = NonZeroUsize::new(1));
+    // The compiles of the first build are measured: they take no time.
+    build(&bench.engine(&backend), &[request("Square", &[99])]);
+    let report = engine.build(&requests).unwrap();
+    assert!(report.kernels.iter().all(|kernel| kernel.outcome == Outcome::Compiled));
+    let [warning] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
+    assert!(warning.text.contains("as long as compiling may take"), "{warning}");
+    let calls = remote.calls().into_iter().filter(|call| *call != RemoteCall::Put).count();
+    assert!(calls < 10, "{calls}");
+}
+
 #[test]
 fn a_cancelled_build_waits_for_no_call_to_the_tier() {
     const LONG: Duration = Duration::from_secs(3600);
