@@ -10,6 +10,7 @@ mod import;
 mod in_process;
 mod privileged;
 mod remote;
+mod remote_hosts;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         accidents::trials(),
         privileged::trials(),
         remote::trials(),
+        remote_hosts::trials(),
         ascend::trials(),
         ascend_confined::trials(),
         ascend_mutations::trials(),

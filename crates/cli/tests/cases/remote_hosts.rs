@@ -1,0 +1,278 @@
+//! Hosts that share a cache through a Redis server, each with a store, a work directory and job tokens of its own.
+#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::{Failed, Trial};
+use opkeep_testkit::corpus;
+use opkeep_testkit::servers::{RedisOptions, Server, ServerKind, trial, trial_with};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::crowd::{Build, LoggingCompiler, can_make, network};
+use crate::common::{Place, Ran};
+
+const RESNET_18: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/resnet18/model.onnx");
+const HOSTS: usize = 8;
+const KERNELS: usize = 12;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let redis = ServerKind::redis;
+    let without_corpus = corpus::directory().is_none().then(|| "no corpus".to_owned());
+    let kept = |options: RedisOptions| ServerKind::Redis(options);
+    vec![
+        trial("remote_hosts::eight_hosts_compile_each_kernel_once", redis(), |server| {
+            eight_hosts(&server, Path::new(RESNET_18), 33)
+        }),
+        trial_with(
+            "remote_hosts::eight_hosts_compile_each_kernel_of_resnet_50_once",
+            without_corpus.or_else(|| redis().missing()),
+            move || {
+                let model = corpus::directory().ok_or("no corpus")?.join("onnx/light_resnet50.onnx");
+                eight_hosts(&Server::start(redis())?, &model, 56)
+            },
+        ),
+        trial("remote_hosts::a_killed_host_costs_one_compile", redis(), |server| killed_host(&server)),
+        trial("remote_hosts::an_interrupted_host_releases_its_leases", redis(), |server| {
+            interrupted_host(&server)
+        }),
+        trial(
+            "remote_hosts::a_server_that_is_killed_and_comes_back",
+            kept(RedisOptions { is_persistent: true, ..RedisOptions::default() }),
+            restarted_server,
+        ),
+        trial("remote_hosts::a_server_that_stops_answering", redis(), |server| stopped_server(&server)),
+        trial(
+            "remote_hosts::a_server_with_a_megabyte",
+            kept(RedisOptions { memory: Some((1 << 20, "allkeys-lru")), ..RedisOptions::default() }),
+            |server| full_server(&server),
+        ),
+        trial("remote_hosts::a_host_that_reads_sends_no_write", redis(), |server| reading_host(&server)),
+        trial("remote_hosts::off_connects_to_nothing", redis(), |server| no_connection(&server)),
+    ]
+}
+
+/// The hosts that use a server.
+fn hosts<const N: usize>() -> [Place; N] {
+    std::array::from_fn(|_| Place::new())
+}
+
+/// Starts a build of `input` on a host.
+fn start(host: &Place, cc: Option<&LoggingCompiler>, input: &Path, server: &Server, args: &[&str]) -> Build {
+    let input = input.to_str().unwrap();
+    let own = ["build", input, "--target", "cpu", "--no-kernel-meta", "--format", "json", "--remote"];
+    let mut command = host.command(&[&own[..], &[&server.url()], args].concat());
+    command.envs(cc.map(|cc| ("CC", &cc.path)));
+    Build::spawn(&mut command)
+}
+
+fn build(host: &Place, cc: &LoggingCompiler, input: &Path, server: &Server, args: &[&str]) -> Ran {
+    start(host, Some(cc), input, server, args).end().ended_with(0)
+}
+
+fn warnings(ran: &Ran) -> Vec<Value> {
+    ran.json()["warnings"].as_array().unwrap().clone()
+}
+
+/// The bytes of all entries of a host's store, by their names.
+fn entries(host: &Place) -> BTreeMap<PathBuf, Vec<u8>> {
+    let named = |path: PathBuf| (path.file_name().unwrap().into(), fs::read(&path).unwrap());
+    host.entries().into_iter().map(named).collect()
+}
+
+/// Sends a command, and returns the lines of the reply: of a text or of a list of texts.
+fn ask(server: &Server, command: &str) -> Vec<String> {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    write!(stream, "{command}\r\n").unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut next = || {
+        let mut head = String::new();
+        reader.read_line(&mut head).unwrap();
+        let (kind, rest) = head.trim_end().split_at(1);
+        let number = rest.parse::<usize>().unwrap_or_default();
+        match kind {
+            "$" => {
+                let mut text = vec![0; number + 2];
+                reader.read_exact(&mut text).unwrap();
+                (0, String::from_utf8_lossy(&text[..number]).into_owned())
+            }
+            "*" => (number, String::new()),
+            _ => (0, rest.to_owned()),
+        }
+    };
+    match next() {
+        (0, text) => text.lines().map(str::to_owned).collect(),
+        (count, _) => (0..count).map(|_| next().1).collect(),
+    }
+}
+
+/// Each host has other files; together they compile each kernel once, and all have the same entries.
+fn eight_hosts(server: &Server, model: &Path, kernels: u64) -> Result<(), Failed> {
+    let hosts = hosts::<HOSTS>();
+    let builds: Vec<Build> = hosts.iter().map(|host| start(host, None, model, server, &[])).collect();
+    let ran: Vec<Ran> = builds.into_iter().map(|build| build.end().ended_with(0)).collect();
+    let sum = |outcome: &str| ran.iter().map(|ran| ran.count(outcome)).sum::<u64>();
+    let outcomes = [sum("compiled"), sum("from_remote")];
+    let all: Vec<_> = ran.iter().flat_map(warnings).collect();
+    assert_eq!((outcomes, all), ([kernels, 7 * kernels], vec![]));
+    let first = entries(&hosts[0]);
+    assert_eq!(first.len() as u64, kernels);
+    assert!(hosts.iter().all(|host| entries(host) == first));
+    assert_eq!(ask(server, "KEYS *l/*"), Vec::<String>::new(), "leases are left");
+    // One more host compiles nothing.
+    let late = Place::new();
+    let ran = start(&late, None, model, server, &[]).end().ended_with(0);
+    assert_eq!((ran.count("from_remote"), entries(&late) == first), (kernels, true));
+    Ok(())
+}
+
+/// A compiler that hangs until it may go on, for as long as `does(&hang)` holds.
+fn hanging_compiler(place: &Place) -> (LoggingCompiler, String) {
+    let hang = format!("until {}; do sleep 0.02; done", can_make(&place.path("go")));
+    (LoggingCompiler::with_behaviors(place, &[&hang]), hang)
+}
+
+fn killed_host(server: &Server) -> Result<(), Failed> {
+    let [killed, one, two, three] = hosts();
+    network(&killed, KERNELS);
+    let (cc, hang) = hanging_compiler(&killed);
+    cc.does(&hang);
+    let net = killed.path("net");
+    let build = start(&killed, Some(&cc), &net, server, &["--jobs", "1"]);
+    cc.await_begun(1);
+    cc.does("");
+    let others = [&one, &two, &three].map(|host| start(host, Some(&cc), &net, server, &[]));
+    // They wait for the kernel of the first one.
+    cc.await_begun(KERNELS);
+    build.send(Signal::KILL);
+    drop(build);
+    let ran = others.map(|build| build.end().ended_with(0));
+    let all: Vec<_> = ran.iter().flat_map(warnings).collect();
+    assert_eq!((cc.compiles(), all), ((KERNELS + 1, KERNELS), vec![]));
+    assert!([&one, &two, &three].iter().all(|host| host.entries().len() == KERNELS));
+    Ok(())
+}
+
+fn interrupted_host(server: &Server) -> Result<(), Failed> {
+    let [host, other] = hosts();
+    network(&host, KERNELS);
+    let (cc, hang) = hanging_compiler(&host);
+    cc.does(&hang);
+    let net = host.path("net");
+    for signal in [Signal::INT, Signal::TERM] {
+        let begun = cc.begun().len();
+        let build = start(&host, Some(&cc), &net, server, &["--jobs", "1"]);
+        cc.await_begun(begun + 1);
+        assert_eq!(ask(server, "KEYS *l/*").len(), 1);
+        build.send(signal);
+        build.end().ended_with(130);
+        assert_eq!(ask(server, "KEYS *l/*"), Vec::<String>::new());
+    }
+    cc.does("");
+    assert_eq!(build(&other, &cc, &net, server, &[]).count("compiled"), KERNELS as u64);
+    Ok(())
+}
+
+/// Builds go on without the server. Once it is back, what was compiled meanwhile is sent by the next build.
+fn restarted_server(mut server: Server) -> Result<(), Failed> {
+    let [one, two, three] = hosts();
+    network(&one, KERNELS);
+    let (cc, hang) = hanging_compiler(&one);
+    let net = one.path("net");
+    cc.does(&hang);
+    let builds = [&one, &two].map(|host| start(host, Some(&cc), &net, &server, &["--jobs", "1"]));
+    cc.await_begun(2);
+    server.kill()?;
+    cc.does("");
+    fs::create_dir(one.path("go")).unwrap();
+    for ran in builds.map(|build| build.end().ended_with(0)) {
+        let warnings = warnings(&ran);
+        assert_eq!((ran.count("kernels"), ran.count("failed"), warnings.len()), (KERNELS as u64, 0, 1));
+        let warning = warnings[0].as_str().unwrap_or_default();
+        assert!(warning.contains("the remote cache"), "{warning}");
+    }
+    assert!([&one, &two].iter().all(|host| host.entries().len() == KERNELS));
+    server.restart()?;
+    let again = build(&one, &cc, &net, &server, &[]);
+    assert_eq!((again.count("reused"), warnings(&again)), (KERNELS as u64, vec![]));
+    let before = cc.compiles().0;
+    let ran = build(&three, &cc, &net, &server, &[]);
+    assert_eq!((ran.count("from_remote"), cc.compiles().0 - before), (KERNELS as u64, 0));
+    Ok(())
+}
+
+/// A server that takes connections and never answers: each build waits for it no longer than its compiles would take.
+fn stopped_server(server: &Server) -> Result<(), Failed> {
+    let [host] = hosts();
+    network(&host, KERNELS);
+    let cc = LoggingCompiler::new(&host, "");
+    server.suspend()?;
+    let ran = build(&host, &cc, &host.path("net"), server, &[]);
+    server.resume()?;
+    assert_eq!((ran.count("compiled"), warnings(&ran).len()), (KERNELS as u64, 1), "{ran:?}");
+    Ok(())
+}
+
+/// The server refuses most of what it is sent, and forgets the rest, leases too.
+fn full_server(server: &Server) -> Result<(), Failed> {
+    let hosts = hosts::<3>();
+    network(&hosts[0], KERNELS);
+    let cc = LoggingCompiler::new(&hosts[0], "");
+    let net = hosts[0].path("net");
+    let builds = hosts.each_ref().map(|host| start(host, Some(&cc), &net, server, &[]));
+    for ran in builds.map(|build| build.end().ended_with(0)) {
+        assert_eq!((ran.count("failed"), ran.count("kernels")), (0, KERNELS as u64));
+        assert!(warnings(&ran).len() <= 1, "{ran:?}");
+    }
+    assert!(hosts.iter().all(|host| host.entries().len() == KERNELS));
+    let (all, distinct) = cc.compiles();
+    assert!(distinct == KERNELS && all <= hosts.len() * KERNELS, "{all} {distinct}");
+    Ok(())
+}
+
+/// The commands that a server counted, without those that ask about it.
+fn commands(server: &Server) -> Vec<String> {
+    let lines = ask(server, "INFO commandstats");
+    let name = |line: &String| Some(line.strip_prefix("cmdstat_")?.split(':').next()?.to_owned());
+    let asks = |name: &String| !["info", "config|resetstat", "keys"].contains(&name.as_str());
+    lines.iter().filter_map(name).filter(asks).collect()
+}
+
+fn reading_host(server: &Server) -> Result<(), Failed> {
+    let [one, other] = hosts();
+    network(&one, KERNELS);
+    let cc = LoggingCompiler::new(&one, "");
+    build(&one, &cc, &one.path("net"), server, &[]);
+    network(&other, KERNELS + 3);
+    ask(server, "CONFIG RESETSTAT");
+    let ran = build(&other, &cc, &other.path("net"), server, &["--remote-mode", "read"]);
+    assert_eq!((ran.count("from_remote"), ran.count("compiled")), (KERNELS as u64, 3));
+    let reads = ["hello", "client|setname", "client|setinfo", "select", "ping", "get", "mget", "strlen"];
+    let others: Vec<_> =
+        commands(server).into_iter().filter(|name| !reads.contains(&name.as_str())).collect();
+    assert_eq!(others, Vec::<String>::new());
+    Ok(())
+}
+
+fn no_connection(server: &Server) -> Result<(), Failed> {
+    let [host] = hosts();
+    network(&host, 1);
+    let cc = LoggingCompiler::new(&host, "");
+    let connections = || {
+        let lines = ask(server, "INFO stats");
+        let line = lines.iter().find_map(|line| line.strip_prefix("total_connections_received:"));
+        line.and_then(|count| count.parse::<u64>().ok()).unwrap()
+    };
+    let before = connections();
+    build(&host, &cc, &host.path("net"), server, &["--remote-mode", "off"]);
+    build(&host, &cc, &host.path("net"), server, &["--cache-mode", "disable"]);
+    // This question is a connection.
+    assert_eq!(connections(), before + 1);
+    build(&Place::new(), &cc, &host.path("net"), server, &[]);
+    assert!(connections() > before + 2);
+    Ok(())
+}
