@@ -254,7 +254,7 @@ fn stores(checker: &mut Checker) {
     fs::write(target.join("stats"), "torn").unwrap();
     fs::write(target.join("tmp/stranger"), "").unwrap();
     fs::write(target.join("entries/notes.txt"), "").unwrap();
-    fs::create_dir(target.join("entries/00").join(format!("{}.kern", "0".repeat(64)))).unwrap();
+    fs::create_dir_all(target.join("entries/00").join(format!("{}.kern", "0".repeat(64)))).unwrap();
     for args in [&["verify"][..], &["repair", "--dry-run"], &["repair"]] {
         run(args[0], args);
     }
