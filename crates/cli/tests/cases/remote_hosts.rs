@@ -1,11 +1,10 @@
 //! Hosts that share a cache through a Redis server, each with a store, a work directory and job tokens of its own.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use libtest_mimic::{Failed, Trial};
 use opkeep_testkit::corpus;
@@ -78,12 +77,6 @@ fn warnings(ran: &Ran) -> Vec<Value> {
     ran.json()["warnings"].as_array().unwrap().clone()
 }
 
-/// The bytes of all entries of a host's store, by their names.
-fn entries(host: &Place) -> BTreeMap<PathBuf, Vec<u8>> {
-    let named = |path: PathBuf| (path.file_name().unwrap().into(), fs::read(&path).unwrap());
-    host.entries().into_iter().map(named).collect()
-}
-
 /// Sends a command, and returns the lines of the reply: of a text or of a list of texts.
 fn ask(server: &Server, command: &str) -> Vec<String> {
     let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -119,14 +112,14 @@ fn eight_hosts(server: &Server, model: &Path, kernels: u64) -> Result<(), Failed
     let outcomes = [sum("compiled"), sum("from_remote")];
     let all: Vec<_> = ran.iter().flat_map(warnings).collect();
     assert_eq!((outcomes, all), ([kernels, 7 * kernels], vec![]));
-    let first = entries(&hosts[0]);
+    let first = hosts[0].members();
     assert_eq!(first.len() as u64, kernels);
-    assert!(hosts.iter().all(|host| entries(host) == first));
+    assert!(hosts.iter().all(|host| host.members() == first));
     assert_eq!(ask(server, "KEYS *l/*"), Vec::<String>::new(), "leases are left");
     // One more host compiles nothing.
     let late = Place::new();
     let ran = start(&late, None, model, server, &[]).end().ended_with(0);
-    assert_eq!((ran.count("from_remote"), entries(&late) == first), (kernels, true));
+    assert_eq!((ran.count("from_remote"), late.members() == first), (kernels, true));
     Ok(())
 }
 

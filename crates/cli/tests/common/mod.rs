@@ -5,11 +5,13 @@
 
 pub(crate) mod crowd;
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
+use opkeep_store::Entry;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -164,6 +166,19 @@ impl Place {
             .into_iter()
             .filter(|path| path.extension().is_some_and(|e| e == "kern"))
             .collect()
+    }
+
+    /// The members of all entries, by the names of the files. In a bundle, members have another order than in an entry.
+    pub(crate) fn members(&self) -> BTreeMap<PathBuf, BTreeMap<String, Vec<u8>>> {
+        let members = |path: &PathBuf| {
+            let entry = Entry::decode(std::fs::read(path).unwrap(), None).unwrap();
+            let bytes = |name: &str| match entry.member(name) {
+                Some(bytes) => bytes.to_vec(),
+                None => entry.lazy_member(name).unwrap().unwrap_or_default().to_vec(),
+            };
+            entry.names().map(|name| (name.to_owned(), bytes(name))).collect()
+        };
+        self.entries().into_iter().map(|path| (path.file_name().unwrap().into(), members(&path))).collect()
     }
 
     /// The entry with this key.
