@@ -1,5 +1,6 @@
 //! Hosts that share a cache through a Redis server, each with a store, a work directory and job tokens of its own.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
