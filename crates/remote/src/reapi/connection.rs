@@ -38,6 +38,7 @@ impl Wake for Awake {
 impl Idle for Connection {
     /// The server may have sent a ping, or settings, which are answered here.
     fn is_idle(&mut self) -> bool {
+        self.transport.begin_turn();
         self.poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }
 }
@@ -96,6 +97,7 @@ fn drive<T>(
     loop {
         let time = next_wait(context).map_err(Failure::Other)?;
         awake.0.store(false, Ordering::Release);
+        transport.begin_turn();
         let end = connection(&mut waker);
         if let Poll::Ready(value) = work.as_mut().poll(&mut waker) {
             return Ok(value);

@@ -18,11 +18,22 @@ struct State {
     stream: Stream,
     /// Whether bytes wait to be written.
     is_blocked: bool,
+    /// The number of reads until the protocol's turn ends.
+    reads_left: usize,
 }
+
+/// The number of reads in one turn of the protocol. It reads until nothing has arrived, which is never if a server sends faster
+/// than the protocol parses.
+const READS_PER_TURN: usize = 64;
 
 impl Transport {
     pub(super) fn new(stream: Stream) -> Self {
-        Self(Arc::new(Mutex::new(State { stream, is_blocked: false })))
+        Self(Arc::new(Mutex::new(State { stream, is_blocked: false, reads_left: READS_PER_TURN })))
+    }
+
+    /// Begins a turn of the protocol, which ends after some reads even if more has arrived.
+    pub(super) fn begin_turn(&self) {
+        self.state().reads_left = READS_PER_TURN;
     }
 
     /// Waits for `time`, or until the protocol can go on.
@@ -45,7 +56,7 @@ impl Transport {
     }
 }
 
-/// The loop polls the protocol again after each wait, so nothing is woken.
+/// The loop polls the protocol again after each wait, so nothing is woken here.
 fn poll<T>(answer: io::Result<T>) -> Poll<io::Result<T>> {
     match answer {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
@@ -56,10 +67,17 @@ fn poll<T>(answer: io::Result<T>) -> Poll<io::Result<T>> {
 impl AsyncRead for Transport {
     fn poll_read(
         self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let answer = poll(self.state().stream.read_now(buffer.initialize_unfilled()));
+        let mut state = self.state();
+        let Some(reads_left) = state.reads_left.checked_sub(1) else {
+            // The loop checks the limits of the call, and continues without waiting.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        };
+        state.reads_left = reads_left;
+        let answer = poll(state.stream.read_now(buffer.initialize_unfilled()));
         answer.map_ok(|length| buffer.advance(length))
     }
 }

@@ -24,6 +24,7 @@ pub(super) fn trials() -> Vec<Trial> {
     vec![
         Trial::test("reapi/faults/a connection cut at each byte", cut),
         Trial::test("reapi/faults/a server that never answers", silent),
+        Trial::test("reapi/faults/a server that never stops sending", flood),
         Trial::test("reapi/faults/a server of another protocol", other_protocol),
         Trial::test("reapi/faults/children do not use their parent's connection", children),
         trial("reapi/faults/a restarted server is used again at once", buildgrid, restarted),
@@ -203,4 +204,51 @@ fn restarted(mut server: Server) -> Result<(), Failed> {
     let answer = get(&*engine, &names);
     assert!(matches!(answer, Err(RemoteError::Unreachable { .. })), "{answer:?}");
     Ok(())
+}
+
+/// The time after which the flood ends, so that the trial does.
+const FLOOD: Duration = Duration::from_secs(30);
+
+/// A server that sends frames faster than the client parses them. Calls end at their deadlines and when they are cancelled.
+fn flood() -> Result<(), Failed> {
+    // PRIORITY of a stream, and an answer to no PING.
+    let frames: [&[u8]; 2] =
+        [&[0, 0, 5, 2, 0, 0, 0, 0, 3, 0, 0, 0, 0, 7], &[0, 0, 8, 6, 1, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]];
+    for frame in frames {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let engine = client(&format!("grpc://{}", listener.local_addr()?));
+        let server = thread::spawn(move || {
+            // One connection for each call.
+            let floods = (0..2).map(|_| listener.accept().unwrap().0).map(|mut stream| {
+                thread::spawn(move || {
+                    let (parts, began) = (frame.repeat(100_000), Instant::now());
+                    let mut sent = stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
+                    while sent.is_ok() && began.elapsed() < FLOOD {
+                        sent = stream.write_all(&parts);
+                    }
+                })
+            });
+            floods.for_each(|flood| flood.join().unwrap());
+        });
+        let began = Instant::now();
+        let late = RemoteContext::new(began + Duration::from_millis(500), None);
+        assert_eq!(get_within(&*engine, &late), Err(RemoteError::TimedOut));
+        let cancel = CancelToken::new();
+        let cancelled = RemoteContext::new(began + Duration::from_secs(600), Some(&cancel));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(500));
+                cancel.cancel();
+            });
+            assert_eq!(get_within(&*engine, &cancelled), Err(RemoteError::Cancelled));
+        });
+        assert!(began.elapsed() < FLOOD, "{:?}", began.elapsed());
+        drop(engine);
+        server.join().unwrap();
+    }
+    Ok(())
+}
+
+fn get_within(engine: &dyn RemoteEngine, context: &RemoteContext<'_>) -> Result<(), RemoteError> {
+    engine.get_many(&[name("object")], context, &mut |_, _| ())
 }
