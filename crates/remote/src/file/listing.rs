@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use opkeep_cache::{ListedObject, Listing, ObjectName};
 use opkeep_fs::{FileKind, Fs, idle};
 
-use super::shared_dir::FILES;
+use super::shared_dir::{FILES, files_dir};
 
 /// The number of objects after which a part ends.
 const ENOUGH: usize = 1000;
@@ -48,7 +48,8 @@ fn find_dirs(fs: &Fs, root: &Path, dir: &Path, found: &mut Vec<PathBuf>) -> io::
     Ok(())
 }
 
-/// Adds the objects in a directory of files.
+/// Adds the objects in a directory of files. A file in another directory than that of its name is the content of no object: it
+/// may be a copy of one.
 fn add_files(
     fs: &Fs,
     root: &Path,
@@ -62,7 +63,8 @@ fn add_files(
     };
     for (path, stat) in files.into_iter().filter(|(_, stat)| stat.is_file()) {
         let name = path.file_name().and_then(|name| dir.parent()?.join(name).to_str().map(str::to_owned));
-        if let Some(name) = name.and_then(|name| ObjectName::new(name).ok()) {
+        let name = name.and_then(|name| ObjectName::new(name).ok());
+        if let Some(name) = name.filter(|name| files_dir(name).0 == dir) {
             objects.push(ListedObject::new(name, stat.state.len, Some(idle(stat.modified(), now))));
         }
     }

@@ -164,6 +164,14 @@ impl SharedDir {
     }
 }
 
+/// Returns the directory of an object below the shared one, and the name of its file.
+pub(super) fn files_dir(name: &ObjectName) -> (PathBuf, &str) {
+    let (parent, last) = name.as_str().rsplit_once('/').unwrap_or(("", name.as_str()));
+    let digest = Digest::of(last.as_bytes()).to_string();
+    let files = format!("{FILES}{}", digest.get(..2).unwrap_or_default());
+    (Path::new(parent).join(files), last)
+}
+
 impl Root {
     /// Returns the path of an object.
     fn path_of(&self, name: &ObjectName) -> PathBuf {
@@ -173,10 +181,8 @@ impl Root {
 
     /// Returns the directory of an object, and the name of its file.
     fn place_of<'n>(&self, name: &'n ObjectName) -> (PathBuf, &'n str) {
-        let (parent, last) = name.as_str().rsplit_once('/').unwrap_or(("", name.as_str()));
-        let digest = Digest::of(last.as_bytes()).to_string();
-        let files = format!("{FILES}{}", digest.get(..2).unwrap_or_default());
-        (self.path.join(parent).join(files), last)
+        let (dir, last) = files_dir(name);
+        (self.path.join(dir), last)
     }
 
     fn read(&self, name: &ObjectName, limit: u64) -> io::Result<Option<Vec<u8>>> {

@@ -16,7 +16,7 @@ use crate::contract::{content, lease, limits};
 
 type Case = (&'static str, fn(&Path));
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 8] = [
     ("a missing directory is not created", missing_directory),
     ("a link in place of an object is no object", link_in_place),
     ("a directory in place of an object is no object", directory_in_place),
@@ -24,6 +24,7 @@ const CASES: [Case; 7] = [
     ("temporary files of killed processes are removed a day later", leftovers),
     ("a lease whose content is nothing is held", nothing_in_a_lease),
     ("an object that is written all the time is read as a whole", written_all_the_time),
+    ("a copy in another directory is not listed", misplaced),
 ];
 
 pub(super) fn trials() -> Vec<Trial> {
@@ -142,6 +143,22 @@ fn leftovers(directory: &Path) {
         fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["1", "23"]);
+}
+
+fn misplaced(directory: &Path) {
+    let engine = engine(directory);
+    put(&*engine, &name("v1/a/object"), b"an object");
+    let place = path_of(directory, "object");
+    for digits in ["00", "ff", "zz"] {
+        let other = directory.join("v1/a").join(format!("+{digits}"));
+        fs::create_dir_all(&other).unwrap();
+        if !place.starts_with(&other) {
+            fs::write(other.join("object"), "a copy").unwrap();
+        }
+    }
+    let listed = engine.list("v1/", "", &limits()).unwrap();
+    let listed: Vec<_> = listed.objects.iter().map(|object| (object.name.as_str(), object.bytes)).collect();
+    assert_eq!(listed, [("v1/a/object", 9)]);
 }
 
 fn nothing_in_a_lease(directory: &Path) {
