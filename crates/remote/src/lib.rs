@@ -17,6 +17,7 @@ pub mod check;
 mod error;
 mod file;
 mod http;
+mod listing;
 mod net;
 mod open;
 mod options;
@@ -27,6 +28,7 @@ mod s3;
 mod url;
 
 pub use error::OpenError;
+pub use listing::list_all;
 pub use open::open;
 pub use options::{OpenOptions, Variable};
 pub use url::{Endpoint, FileUrl, Host, ReapiUrl, RedisUrl, RemoteUrl, S3Style, S3Url, Secret, UrlError};

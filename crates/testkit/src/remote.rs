@@ -47,6 +47,14 @@ pub struct RemoteFaults {
     pub has_no_counters: bool,
     /// It loses each lease and each counter at once.
     pub evicts_leases: bool,
+    /// It refuses to delete objects, and to release leases.
+    pub keeps_all: bool,
+    /// It stores entries, and its answers do not arrive.
+    pub loses_answers_to_puts: bool,
+    /// The number of parts without objects at the beginning of a listing.
+    pub empty_parts: usize,
+    /// A listing returns to its first part after so many.
+    pub repeats_listing_after: Option<usize>,
 }
 
 /// A call to a [`FakeRemote`].
@@ -239,6 +247,10 @@ impl FakeRemote {
     }
 }
 
+fn refused() -> RemoteError {
+    RemoteError::Refused { reason: "these credentials delete nothing".to_owned() }
+}
+
 /// Takes `time`, within the limits of a call.
 fn take_time(time: Duration, context: &RemoteContext<'_>) -> Result<(), RemoteError> {
     let began = Instant::now();
@@ -344,6 +356,9 @@ impl RemoteEngine for FakeRemote {
             answers.push(PutAnswer::Stored);
         }
         answers.extend(faults.answers_too_much.then_some(PutAnswer::Stored));
+        if faults.loses_answers_to_puts {
+            return Err(RemoteError::TimedOut);
+        }
         Ok(answers)
     }
 
@@ -416,7 +431,9 @@ impl RemoteEngine for FakeRemote {
         token: &LeaseToken,
         context: &RemoteContext<'_>,
     ) -> Result<(), RemoteError> {
-        self.begin(RemoteCall::Release, names, context)?;
+        if self.begin(RemoteCall::Release, names, context)?.keeps_all {
+            return Err(refused());
+        }
         let mut state = self.state();
         for name in names {
             if state.holder(name).is_some_and(|holder| holder.token == *token) {
@@ -450,8 +467,14 @@ impl RemoteEngine for FakeRemote {
         Ok(())
     }
 
-    fn list(&self, prefix: &str, _cursor: &str, context: &RemoteContext<'_>) -> Result<Listing, RemoteError> {
-        self.begin(RemoteCall::List, &[], context)?;
+    fn list(&self, prefix: &str, cursor: &str, context: &RemoteContext<'_>) -> Result<Listing, RemoteError> {
+        let faults = self.begin(RemoteCall::List, &[], context)?;
+        let part: usize = cursor.parse().unwrap_or(0);
+        let last = faults.repeats_listing_after.unwrap_or(usize::MAX);
+        if part < faults.empty_parts {
+            let next = if part == last { 1 } else { part + 1 };
+            return Ok(Listing::new(Vec::new(), Some(next.to_string())));
+        }
         let state = self.state();
         let listed = state.objects.iter().filter(|(name, _)| name.as_str().starts_with(prefix));
         let object = |(name, content): (&ObjectName, &Vec<u8>)| {
@@ -461,7 +484,9 @@ impl RemoteEngine for FakeRemote {
     }
 
     fn remove(&self, names: &[ObjectName], context: &RemoteContext<'_>) -> Result<(), RemoteError> {
-        self.begin(RemoteCall::Remove, names, context)?;
+        if self.begin(RemoteCall::Remove, names, context)?.keeps_all {
+            return Err(refused());
+        }
         names.iter().for_each(|name| self.remove_object(name));
         Ok(())
     }

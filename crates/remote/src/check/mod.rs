@@ -106,8 +106,9 @@ pub fn check_clients(
     let session = Session::new(engines, options.call_timeout, options.cancel).map_err(failed)?;
     let report = run(&session, options);
     let has_listing = report.as_ref().is_ok_and(|report| report.capabilities.has_listing);
-    let may_store = report.as_ref().is_ok_and(|report| report.access == Access::ReadWrite);
-    let left = if may_store || report.is_err() { session.clean(has_listing) } else { Leftovers::default() };
+    // A call that failed may have stored something nevertheless.
+    let stores_nothing = report.as_ref().is_ok_and(|report| matches!(report.access, Access::ReadOnly { .. }));
+    let left = if stores_nothing { Leftovers::default() } else { session.clean(has_listing) };
     report.map(|report| CheckReport { left, ..report }).map_err(failed)
 }
 

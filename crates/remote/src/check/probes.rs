@@ -109,9 +109,10 @@ pub(super) fn leases(session: &Session<'_>) -> Probe<LeaseCheck> {
     check.is_renewed = answers == [true] && value()? == Some(renewed);
     let answers = other.renew(names, &LeaseValue::new(foreign, 9), KEPT, &session.context())?;
     check.renewal_compares = answers == [false] && value()? == Some(renewed);
-    other.release(names, &foreign, &session.context())?;
+    // Without the right to delete, a lease stays.
+    allowed(other.release(names, &foreign, &session.context()))?;
     check.release_compares = value()?.is_some();
-    holder.release(names, &own, &session.context())?;
+    allowed(holder.release(names, &own, &session.context()))?;
     check.is_released = value()?.is_none();
     Ok(check)
 }
@@ -154,7 +155,7 @@ pub(super) fn batch(session: &Session<'_>) -> (Probe<Batch>, Vec<ObjectName>) {
 /// Lists the objects of the check.
 pub(super) fn listing(session: &Session<'_>, existing: &[ObjectName]) -> Probe<ListingCheck> {
     let (mut found, mut age) = (vec![false; existing.len()], None);
-    session.list(&session.context(), |object| {
+    session.list(CheckReport::LISTING_LIMIT, |object| {
         if let Some(at) = existing.iter().position(|name| *name == object.name) {
             found[at] = true;
             age = age.max(object.idle);

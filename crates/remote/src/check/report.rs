@@ -199,6 +199,8 @@ pub enum LeaseUse {
 impl CheckReport {
     /// The time for which a lease that nothing renews is waited for.
     pub const EXPIRY_LIMIT: Duration = Duration::from_secs(5);
+    /// The time for which the objects of a check are listed: an engine may look at the names of all programs.
+    pub const LISTING_LIMIT: Duration = Duration::from_secs(30);
 
     /// Returns how builds use leases.
     pub fn lease_use(&self) -> LeaseUse {

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use opkeep_cache::fs::CancelToken;
 use opkeep_cache::{
-    Digest, LeaseToken, Namespace, ObjectName, ObjectNames, RemoteContext, RemoteEngine, RemoteError,
+    Digest, LeaseToken, ListedObject, Namespace, ObjectName, ObjectNames, RemoteContext, RemoteEngine,
+    RemoteError,
 };
 
 use super::report::Leftovers;
+use crate::listing::list_all;
 
 /// The time of the calls that delete what a check stored, which follow an interrupt as well.
 const CLEANING: Duration = Duration::from_secs(10);
-/// The maximum number of listings for what is left.
-const MAX_PARTS: usize = 1000;
 
 /// Several clients of one engine, and the names that they use.
 pub(super) struct Session<'a> {
@@ -109,7 +109,7 @@ impl<'a> Session<'a> {
         let context = RemoteContext::new(Instant::now() + CLEANING, None);
         let removed = self.first().remove(&names, &context);
         let left = match has_listing {
-            true => self.left(&names, &context),
+            true => self.left(&names),
             false => Err(RemoteError::Unsupported { what: "list objects" }),
         };
         match (removed, left) {
@@ -120,32 +120,22 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the number of objects that are listed.
-    fn left(&self, names: &[ObjectName], context: &RemoteContext<'_>) -> Result<usize, RemoteError> {
+    fn left(&self, names: &[ObjectName]) -> Result<usize, RemoteError> {
         let mut found = BTreeSet::new();
-        self.list(context, |object| {
+        let until = Instant::now() + CLEANING;
+        let object = |object: ListedObject| {
             if names.binary_search(&object.name).is_ok() {
                 found.insert(object.name);
             }
-        })?;
+        };
+        list_all(self.first(), &self.prefix(), Some(until), || RemoteContext::new(until, None), object)?;
         Ok(found.len())
     }
 
-    /// Lists the objects of the check. One may come twice.
-    pub(super) fn list(
-        &self,
-        context: &RemoteContext<'_>,
-        mut object: impl FnMut(opkeep_cache::ListedObject),
-    ) -> Result<(), RemoteError> {
-        let (prefix, mut cursor) = (self.prefix(), String::new());
-        for _ in 0..MAX_PARTS {
-            let part = self.first().list(&prefix, &cursor, context)?;
-            part.objects.into_iter().for_each(&mut object);
-            match part.next {
-                Some(next) => cursor = next,
-                None => return Ok(()),
-            }
-        }
-        Err(RemoteError::Invalid { reason: format!("a listing has no end in {MAX_PARTS} parts") })
+    /// Lists the objects of the check, within a time. One may come twice.
+    pub(super) fn list(&self, time: Duration, object: impl FnMut(ListedObject)) -> Result<(), RemoteError> {
+        let until = Instant::now() + time;
+        list_all(self.first(), &self.prefix(), Some(until), || self.context(), object)
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
 use opkeep_cache::fs::CancelToken;
-use opkeep_cache::{ExclusiveCreate, RemoteEngine, RemoteError};
-use opkeep_remote::OpenOptions;
+use opkeep_cache::{ExclusiveCreate, RemoteContext, RemoteEngine, RemoteError};
 use opkeep_remote::check::{Access, CheckError, CheckOptions, CheckReport, LeaseUse, check, check_clients};
-use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
+use opkeep_remote::{OpenOptions, list_all};
+use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
 use opkeep_testkit::servers::{
     BuildGridOptions, RedisOptions, S3_ACCESS_KEY, S3_SECRET_KEY, Server, ServerKind, trial,
 };
@@ -41,6 +41,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("an engine that is gone", gone),
         test("an interrupted check leaves nothing", interrupted),
         test("engines that do not do what they should", liars),
+        test("an engine that stores and does not answer", lost_answers),
+        test("leases of an engine that deletes nothing", kept),
+        test("a listing of many parts", many_parts),
+        test("a listing without an end", endless_listing),
     ]
 }
 
@@ -208,7 +212,7 @@ fn interrupted() {
     let (remote, cancel) = (FakeRemote::new(), CancelToken::new());
     let token = cancel.clone();
     remote.on_call(move |call, _| {
-        if call == opkeep_testkit::remote::RemoteCall::Claim {
+        if call == RemoteCall::Claim {
             token.cancel();
         }
     });
@@ -245,4 +249,56 @@ fn liars() {
     let one = FakeRemote::new();
     let error = check_clients(vec![Arc::new(one)], &CheckOptions::default()).unwrap_err();
     assert!(matches!(error, CheckError::TooFewClients { clients: 1 }));
+}
+
+fn faulty(faults: RemoteFaults) -> FakeRemote {
+    let remote = FakeRemote::new();
+    remote.set_faults(faults);
+    remote
+}
+
+/// What a call stored that failed is deleted as well, or shows as left behind.
+fn lost_answers() {
+    let faults = RemoteFaults { loses_answers_to_puts: true, ..RemoteFaults::default() };
+    let remote = faulty(faults.clone());
+    let report = of_fake(&remote, None).unwrap();
+    assert!(matches!(report.access, Access::Failed(RemoteError::TimedOut)), "{report:#?}");
+    assert_eq!((remote.object_names().len(), report.left.objects), (0, 0));
+    let remote = faulty(RemoteFaults { keeps_all: true, ..faults });
+    let report = of_fake(&remote, None).unwrap();
+    assert_eq!((remote.object_names().len(), report.left.objects), (1, 1));
+    assert!(matches!(report.left.error, Some(RemoteError::Refused { .. })), "{:?}", report.left);
+}
+
+/// Builds use these leases, which end without a release.
+fn kept() {
+    let remote = faulty(RemoteFaults { keeps_all: true, ..RemoteFaults::default() });
+    let report = of_fake(&remote, None).unwrap();
+    let race = report.race.clone().unwrap().unwrap();
+    assert_eq!((race.rounds, race.most, race.errors), (3, (1, 1), 0));
+    assert_eq!(report.lease_use(), LeaseUse::Proven);
+    let leases = report.leases.clone().unwrap().unwrap();
+    assert!(leases.is_renewed && leases.release_compares && !leases.is_released, "{leases:?}");
+    assert_eq!(report.left.objects, remote.object_names().len());
+    assert!(report.left.objects > 64);
+}
+
+/// A Redis server of other programs has many parts without an object of the check.
+fn many_parts() {
+    let remote = faulty(RemoteFaults { empty_parts: 1500, ..RemoteFaults::default() });
+    let report = of_fake(&remote, None).unwrap();
+    let listing = report.listing.clone().unwrap().unwrap();
+    assert_eq!((listing.expected, listing.found), (64, 64));
+}
+
+fn endless_listing() {
+    for last in [1, 2, 3] {
+        let faults =
+            RemoteFaults { empty_parts: 9, repeats_listing_after: Some(last), ..RemoteFaults::default() };
+        let remote = faulty(faults);
+        let context = || RemoteContext::new(Instant::now() + Duration::from_secs(60), None);
+        let listed = list_all(&remote, "v1/", None, context, |_| ());
+        assert!(matches!(listed, Err(RemoteError::Invalid { .. })), "{listed:?}");
+        assert_eq!(remote.count(RemoteCall::List), last + 1);
+    }
 }
