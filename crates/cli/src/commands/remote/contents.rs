@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use opkeep_cache::{Namespace, ObjectName, RemoteContext, RemoteEngine, RemoteError, StoredKind, StoredName};
+use opkeep_cache::{
+    ListedObject, Namespace, ObjectName, RemoteContext, RemoteEngine, RemoteError, StoredKind, StoredName,
+};
 use opkeep_fs::CancelToken;
+use opkeep_remote::list_all;
 use serde::Serialize;
 
 use super::url::url;
@@ -17,6 +20,9 @@ use crate::ui::text::counted;
 
 /// The maximum time of one call: a part of a listing has a thousand objects.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The number of objects after which the progress of a listing is shown again.
+const SHOWN_STEP: usize = 1000;
 
 /// The remote cache.
 #[derive(Debug, clap::Args)]
@@ -104,30 +110,25 @@ impl RemoteCache {
     pub(super) fn contents(&self, output: &Output) -> anyhow::Result<Contents> {
         let progress = output.progress();
         progress.start("listing the objects");
-        let (prefix, mut cursor) = (StoredName::prefix(&self.namespace), String::new());
+        let prefix = StoredName::prefix(&self.namespace);
         let (mut contents, mut seen) = (Contents::default(), BTreeSet::new());
-        loop {
-            let part =
-                self.engine.list(&prefix, &cursor, &self.context()).map_err(|error| self.failed(error))?;
-            for object in part.objects {
-                // An object may be in two parts.
-                if !seen.insert(object.name.clone()) {
-                    continue;
-                }
-                match StoredName::parse(&self.namespace, &object.name) {
-                    Some(StoredName { target, kind, .. }) => {
-                        let (name, bytes, idle) = (object.name, object.bytes, object.idle);
-                        contents.targets.entry(target).or_default().push(Stored { name, kind, bytes, idle });
-                    }
-                    None => contents.foreign += 1,
-                }
+        let add = |object: ListedObject| {
+            // An object may be in two parts.
+            if !seen.insert(object.name.clone()) {
+                return;
             }
-            progress.start(&format!("listing the objects: {}", counted(seen.len(), "object")));
-            match part.next {
-                Some(next) if next != cursor => cursor = next,
-                _ => break,
+            if seen.len().is_multiple_of(SHOWN_STEP) {
+                progress.start(&format!("listing the objects: {}", counted(seen.len(), "object")));
             }
-        }
+            match StoredName::parse(&self.namespace, &object.name) {
+                Some(StoredName { target, kind, .. }) => {
+                    let (name, bytes, idle) = (object.name, object.bytes, object.idle);
+                    contents.targets.entry(target).or_default().push(Stored { name, kind, bytes, idle });
+                }
+                None => contents.foreign += 1,
+            }
+        };
+        list_all(&*self.engine, &prefix, None, || self.context(), add).map_err(|error| self.failed(error))?;
         progress.done();
         contents
             .targets
@@ -170,5 +171,35 @@ impl Totals {
         }
         totals.kernels = keys.len() as u64;
         totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
+
+    use super::*;
+    use crate::ui::output::Format;
+
+    /// Returns the number of objects that a faulty engine with three lists.
+    fn listed(faults: RemoteFaults) -> anyhow::Result<u64> {
+        let engine = FakeRemote::new();
+        for name in ["v1/default/a", "v1/default/b", "v1/default/c"] {
+            engine.set_object(&ObjectName::new(name)?, Vec::new());
+        }
+        engine.set_faults(faults);
+        let (namespace, cancel) = (Namespace::default(), CancelToken::new());
+        let remote = RemoteCache { engine: Arc::new(engine), namespace, cancel };
+        Ok(remote.contents(&Output::terminal(Format::Text))?.foreign)
+    }
+
+    #[test]
+    fn a_partial_listing_is_an_error() {
+        let parts = RemoteFaults { empty_parts: 9, ..RemoteFaults::default() };
+        assert_eq!(listed(parts.clone()).unwrap(), 3);
+        for last in [1, 2, 3] {
+            let faults = RemoteFaults { repeats_listing_after: Some(last), ..parts.clone() };
+            assert!(format!("{:#}", listed(faults).unwrap_err()).contains("returns to its part"));
+        }
     }
 }

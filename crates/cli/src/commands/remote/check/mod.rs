@@ -164,7 +164,7 @@ impl<'a> CheckOutput<'a> {
             name: row.name,
             result: row.result.name(),
             finding: &row.finding,
-            consequence: row.consequence,
+            consequence: &row.consequence,
         };
         let round_trip = &report.round_trip;
         Self {

@@ -1,5 +1,6 @@
 //! The findings of a check, each with its consequence for a build.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use opkeep_cache::{ExclusiveCreate, RemoteError};
@@ -14,7 +15,7 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) result: RowResult,
     pub(super) finding: String,
-    pub(super) consequence: &'static str,
+    pub(super) consequence: Cow<'static, str>,
 }
 
 /// What a finding means.
@@ -49,7 +50,10 @@ const AGE_TOLERANCE: Duration = Duration::from_secs(3);
 
 /// Returns the findings in the order of their importance.
 pub(super) fn rows(report: &CheckReport) -> Vec<Row> {
-    let row = |name, (result, finding, consequence): Finding| Row { name, result, finding, consequence };
+    let row = |name, (result, finding, consequence): Finding| {
+        let consequence = consequence.into();
+        Row { name, result, finding, consequence }
+    };
     let mut rows = vec![row("access", access(&report.access)), row("round trip", round_trip(report))];
     let writes = report.access == Access::ReadWrite;
     rows.extend(report.objects.as_ref().map(|found| row("objects", tried(found, objects))));
@@ -67,8 +71,8 @@ pub(super) fn rows(report: &CheckReport) -> Vec<Row> {
     if let Some(Ok(listing @ ListingCheck { age: Some(age), .. })) = &report.listing {
         rows.push(row("clock", clock(*age, listing.elapsed)));
     }
-    if writes {
-        rows.push(row("left behind", left(report)));
+    if writes || report.left.objects > 0 {
+        rows.push(left(report));
     }
     rows
 }
@@ -281,7 +285,13 @@ fn listing(report: &CheckReport) -> Finding {
             format!("refused: {}", shortened(reason, MAX_ERROR)),
             "ls, stats and gc need other credentials",
         ),
-        Some(found) => tried(found, listed),
+        Some(Err(RemoteError::TimedOut)) => (
+            Limited,
+            format!("no end within {} s", CheckReport::LISTING_LIMIT.as_secs()),
+            "ls, stats and gc take long: the server looks at all names that it has",
+        ),
+        Some(Err(error)) => (Wrong, failed(error), "ls, stats and gc fail"),
+        Some(Ok(found)) => listed(found),
         None => (Limited, "none".to_owned(), "ls, stats and gc do not work; the server's own limits do"),
     }
 }
@@ -298,17 +308,79 @@ fn clock(age: Duration, elapsed: Duration) -> Finding {
     }
 }
 
-fn left(report: &CheckReport) -> Finding {
-    let left = &report.left;
+fn left(report: &CheckReport) -> Row {
+    let (name, left) = ("left behind", &report.left);
     if left.objects == 0 {
-        return (Good, "nothing".to_owned(), "all objects of the check are deleted");
+        let consequence = "all objects of the check are deleted".into();
+        return Row { name, result: Good, finding: "nothing".to_owned(), consequence };
     }
     let (count, namespace) = (counted(left.objects, "object"), &report.namespace);
-    let why = left.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-    (Limited, format!("{count} in {namespace}{why}"), "the server's own limits delete them")
+    let why = left.error.as_ref().map(|error| format!(": {}", shortened(&error.to_string(), MAX_ERROR)));
+    let finding = format!("up to {count} in namespace {namespace}{}", why.unwrap_or_default());
+    let consequence = match report.capabilities.has_listing {
+        true => format!(
+            "opkeep remote gc URL --remote-namespace {namespace} --older-than 0s deletes them with credentials that may, \
+             leases after an hour"
+        )
+        .into(),
+        false => "the server's own limits delete them".into(),
+    };
+    Row { name, result: Limited, finding, consequence }
 }
 
 fn millis(time: Duration) -> String {
     let millis = time.as_secs_f64() * 1e3;
     if millis < 10.0 { format!("{millis:.2} ms") } else { format!("{millis:.0} ms") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use opkeep_remote::RemoteEngine;
+    use opkeep_remote::check::{CheckOptions, check_clients};
+    use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
+
+    use super::*;
+
+    /// Returns the report on an engine with faults, and the finding of this name.
+    fn checked(faults: RemoteFaults, name: &str) -> (CheckReport, Option<Row>) {
+        let remote = FakeRemote::new();
+        remote.set_faults(faults);
+        let clients = (0..2).map(|_| Arc::new(remote.clone()) as Arc<dyn RemoteEngine>).collect();
+        let mut options = CheckOptions::default();
+        (options.rounds, options.max_object_bytes) = (1, 0);
+        let report = check_clients(clients, &options).unwrap();
+        let row = rows(&report).into_iter().find(|row| row.name == name);
+        (report, row)
+    }
+
+    #[test]
+    fn all_that_is_left_behind_shows() {
+        for loses_answers_to_puts in [false, true] {
+            let faults = RemoteFaults { keeps_all: true, loses_answers_to_puts, ..RemoteFaults::default() };
+            let (report, row) = checked(faults, "left behind");
+            let row = row.unwrap();
+            assert!(report.left.objects > 0 && row.finding.contains(&report.namespace), "{}", row.finding);
+            let command = format!("gc URL --remote-namespace {} --older-than 0s", report.namespace);
+            assert!(row.consequence.contains(&command), "{}", row.consequence);
+        }
+        let (_, row) = checked(RemoteFaults { is_full: true, ..RemoteFaults::default() }, "left behind");
+        assert!(row.is_none());
+    }
+
+    #[test]
+    fn leases_without_the_right_to_delete_are_used() {
+        let (_, row) =
+            checked(RemoteFaults { keeps_all: true, ..RemoteFaults::default() }, "exclusive create");
+        assert_eq!(row.unwrap().consequence, "leases are used: one host compiles a kernel");
+    }
+
+    #[test]
+    fn a_failed_listing_concerns_the_commands_that_list() {
+        let faults =
+            RemoteFaults { empty_parts: 9, repeats_listing_after: Some(2), ..RemoteFaults::default() };
+        let row = checked(faults, "listing").1.unwrap();
+        assert_eq!(row.consequence, "ls, stats and gc fail");
+    }
 }
