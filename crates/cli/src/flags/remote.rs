@@ -6,9 +6,9 @@ use opkeep_cache::{Namespace, RemotePolicy};
 #[derive(Debug, clap::Args)]
 pub(crate) struct RemoteArgs {
     /// The cache that hosts share, in an engine that exists: redis://HOST[:PORT][/DATABASE], rediss://..., s3://BUCKET[/PREFIX]
-    /// [?endpoint=URL], or file:///DIRECTORY on a file system that all hosts mount. A kernel that a host needs and the store
-    /// lacks is taken from there, is compiled by one of the hosts that need it at the same time, and is sent there. An engine
-    /// that does not work is a warning [default: $OPKEEP_REMOTE, if unset none]
+    /// [?endpoint=URL], grpc://HOST:PORT[/INSTANCE], grpcs://..., or file:///DIRECTORY on a file system that all hosts mount.
+    /// A kernel that a host needs and the store lacks is taken from there, is compiled by one of the hosts that need it at the
+    /// same time, and is sent there. An engine that does not work is a warning [default: $OPKEEP_REMOTE, if unset none]
     #[arg(long, value_name = "URL")]
     pub(crate) remote: Option<String>,
     /// How the remote cache is used: off (not at all), read, or read-write [default: $OPKEEP_REMOTE_MODE, if unset

@@ -1,5 +1,8 @@
 //! The remote cache, from the arguments and the environment.
 
+use std::error::Error;
+use std::fmt;
+
 use anyhow::Context;
 use opkeep_cache::{Namespace, RemoteConfig, RemotePolicy};
 
@@ -13,12 +16,7 @@ use crate::ui::env;
 pub(crate) fn remote(args: &RemoteArgs) -> anyhow::Result<Option<RemoteConfig>> {
     let policy = match args.remote_mode {
         Some(policy) => policy,
-        None => match env::text(env::REMOTE_MODE)? {
-            Some(text) => mode(&text)
-                .map_err(anyhow::Error::msg)
-                .with_context(|| format!("{} is `{text}`", env::REMOTE_MODE))?,
-            None => RemotePolicy::ReadWrite,
-        },
+        None => remote_policy()?,
     };
     if policy == RemotePolicy::Off {
         return Ok(None);
@@ -36,6 +34,42 @@ pub(crate) fn remote(args: &RemoteArgs) -> anyhow::Result<Option<RemoteConfig>> 
     let mut config = RemoteConfig::new(engine);
     (config.policy, config.namespace) = (policy, namespace);
     Ok(Some(config))
+}
+
+/// Returns the use of the remote cache that the environment names.
+///
+/// # Errors
+/// It is not valid.
+fn remote_policy() -> anyhow::Result<RemotePolicy> {
+    match env::text(env::REMOTE_MODE)? {
+        Some(text) => mode(&text)
+            .map_err(anyhow::Error::msg)
+            .with_context(|| format!("{} is `{text}`", env::REMOTE_MODE)),
+        None => Ok(RemotePolicy::ReadWrite),
+    }
+}
+
+/// The environment says that the remote cache is not written.
+#[derive(Debug)]
+pub(crate) struct NotWritten;
+
+impl fmt::Display for NotWritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not read-write, so nothing is sent to a remote cache", env::REMOTE_MODE)
+    }
+}
+
+impl Error for NotWritten {}
+
+/// Checks that the environment lets a command send kernels.
+///
+/// # Errors
+/// It does not ([`NotWritten`]), or is not valid.
+pub(crate) fn check_remote_is_written() -> anyhow::Result<()> {
+    match remote_policy()? {
+        RemotePolicy::ReadWrite => Ok(()),
+        _ => Err(NotWritten.into()),
+    }
 }
 
 /// Returns the namespace that the flags name; if unset, the one that the environment names.

@@ -249,3 +249,30 @@ fn a_store_is_not_created_by_a_push() {
         place.run(&["remote", command, "file:///missing"]).ended_with(2).says("is it mounted");
     }
 }
+
+#[test]
+fn a_cache_that_is_only_read_gets_no_push() {
+    let (place, url) = shared();
+    build(&place, 1);
+    for mode in ["read", "off"] {
+        let env = [("OPKEEP_REMOTE_MODE", mode)];
+        let ran = place.run_with(&["remote", "push", &url, "--all"], &env).ended_with(2);
+        ran.says("OPKEEP_REMOTE_MODE is not read-write").says("help: ");
+    }
+    let env = [("OPKEEP_REMOTE_MODE", "some")];
+    place
+        .run_with(&["remote", "push", &url, "--all"], &env)
+        .ended_with(2)
+        .says("expected off, read or read-write");
+    place.run(&["remote", "ls", &url]).ended_with(0).prints("there are no kernels");
+}
+
+#[test]
+fn the_help_names_every_kind_of_engine() {
+    let place = Place::new();
+    let help = place.run(&["build", "--help"]).ended_with(0).stdout;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for scheme in ["redis://", "rediss://", "s3://", "grpc://", "grpcs://", "file://"] {
+        assert!(help.contains(scheme), "{scheme}");
+    }
+}

@@ -21,13 +21,18 @@ use crate::ui::text::{Text, counted};
 const DETAILS: &str = "\
 A build sends what it compiled by itself. What it could not send, since the engine was gone, slow
 or full, or since the build was killed, is marked in the store, and sent by the next build or by
-this command. A kernel that the engine has stays there, unless a build found it to be wrong.
+this command. A mark names no engine: the kernel is sent to the one that comes first, a build's or
+this one.
+
+A kernel that the engine has stays there, unless a build found it to be wrong. With trusted keys and
+no signing key, nothing is sent, since this host would not take it back. With trusted keys of which
+none is that of the signing key, a kernel replaces the one there, which this host cannot judge.
 
 With --all, every kernel of the store that a build validated is sent, to fill a new remote cache.
 Imported kernels are never sent. With --sign-key, kernels are signed as a build signs them: those
 that this host compiled.
-Exit code 0: all was sent; 1: something could not be sent; 2: the store cannot be opened, or URL
-is not valid.";
+Exit code 0: all was sent; 1: something could not be sent; 2: the store cannot be opened, URL is
+not valid, or OPKEEP_REMOTE_MODE is read or off.";
 
 /// Send the kernels of the store that builds could not send to a remote cache
 #[derive(Debug, clap::Args)]
@@ -62,6 +67,7 @@ struct TargetOutput {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
+    setup::check_remote_is_written()?;
     let (engine, namespace) = (args.remote.engine()?, args.remote.namespace()?);
     let Some(store) = open(&args.store, Access::Existing, output)? else { return Ok(ExitStatus::Success) };
     let cancel = output.cancel_on_signal();
