@@ -1,8 +1,5 @@
 //! The remote cache, from the arguments and the environment.
 
-use std::error::Error;
-use std::fmt;
-
 use anyhow::Context;
 use opkeep_cache::{Namespace, RemoteConfig, RemotePolicy};
 
@@ -49,26 +46,14 @@ fn remote_policy() -> anyhow::Result<RemotePolicy> {
     }
 }
 
-/// The environment says that the remote cache is not written.
-#[derive(Debug)]
-pub(crate) struct NotWritten;
-
-impl fmt::Display for NotWritten {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not read-write, so nothing is sent to a remote cache", env::REMOTE_MODE)
-    }
-}
-
-impl Error for NotWritten {}
-
 /// Checks that the environment lets a command send kernels.
 ///
 /// # Errors
-/// It does not ([`NotWritten`]), or is not valid.
+/// It does not ([`env::RemoteNotWritten`]), or is not valid.
 pub(crate) fn check_remote_is_written() -> anyhow::Result<()> {
     match remote_policy()? {
         RemotePolicy::ReadWrite => Ok(()),
-        _ => Err(NotWritten.into()),
+        _ => Err(env::RemoteNotWritten.into()),
     }
 }
 

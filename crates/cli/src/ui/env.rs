@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "the command line is where the environment is read")]
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,18 @@ pub const MAX_ENTRIES_VARIABLE: &str = "OPKEEP_MAX_CACHE_ENTRIES";
 pub(crate) const REMOTE: &str = "OPKEEP_REMOTE";
 pub(crate) const REMOTE_MODE: &str = "OPKEEP_REMOTE_MODE";
 pub(crate) const REMOTE_NAMESPACE: &str = "OPKEEP_REMOTE_NAMESPACE";
+
+/// The environment says that the remote cache is not written.
+#[derive(Debug)]
+pub(crate) struct RemoteNotWritten;
+
+impl fmt::Display for RemoteNotWritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{REMOTE_MODE} is not read-write, so nothing is sent to a remote cache")
+    }
+}
+
+impl std::error::Error for RemoteNotWritten {}
 
 /// The variables that name the key that signs kernels, and those that are trusted.
 pub(crate) const SIGN_KEY: &str = "OPKEEP_SIGN_KEY";

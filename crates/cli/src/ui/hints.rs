@@ -13,8 +13,7 @@ use opkeep_store::StoreError;
 use opkeep_tensors::TensorError;
 use opkeep_trust::TrustError;
 
-use crate::setup::NotWritten;
-use crate::ui::env;
+use crate::ui::env::{self, RemoteNotWritten};
 use crate::ui::text::{counted, shell_quoted};
 
 /// Returns the hints for `error` and its causes, each a sentence.
@@ -35,7 +34,7 @@ pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
             of_trust(error)
         } else if let Some(error) = cause.downcast_ref() {
             of_remote(error)
-        } else if let Some(NotWritten) = cause.downcast_ref() {
+        } else if let Some(RemoteNotWritten) = cause.downcast_ref() {
             Some(format!("`env {}=read-write opkeep remote push ...` sends kernels", env::REMOTE_MODE))
         } else if let Some(OnnxError::Model(error)) = cause.downcast_ref() {
             of_model(error)
