@@ -106,6 +106,14 @@ impl Index {
         self.rows.iter().map(|row| self.entry(row))
     }
 
+    /// Returns the entries of a block, in order.
+    ///
+    /// # Panics
+    /// There is no block of that number.
+    pub fn block_entries(&self, number: usize) -> impl ExactSizeIterator<Item = IndexedEntry<'_>> {
+        self.rows[self.blocks[number].rows.clone()].iter().map(|row| self.entry(row))
+    }
+
     /// Returns the number of blocks.
     pub fn block_count(&self) -> usize {
         self.blocks.len()

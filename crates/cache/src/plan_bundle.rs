@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use opkeep_bundle::{BundleBlock, BundleReader, BundleWriter, CompressedBlock};
+use opkeep_bundle::{BundleBlock, BundleReader, BundleWriter, CompressedBlock, Index};
 use opkeep_digest::Digest;
 use opkeep_fs::map;
 use opkeep_store::{Entry, Lookup};
@@ -23,7 +23,7 @@ use crate::tiers::Target;
 
 /// The number of missing entries from which a bundle is looked up: for few, one call more takes longer than it saves.
 const MIN_ENTRIES: usize = 16;
-/// The maximum size of a bundle, which is in memory as a whole.
+/// The maximum size of a bundle, which is in memory as a whole, and of each of its blocks when it is decompressed.
 const MAX_BYTES: usize = 64 << 20;
 /// The maximum number of threads that check entries.
 const MAX_THREADS: usize = 4;
@@ -91,15 +91,17 @@ impl Target {
             return Err("it is that of another plan".to_owned());
         }
         self.trust.check_bundle(&reader)?;
+        // Compressed, a block may be 32768 times smaller.
+        if let Some(block) = too_large_block(reader.index()) {
+            return Err(format!("it has a block of {block} bytes, at most {MAX_BYTES} are allowed"));
+        }
         let wanted: HashSet<&Digest> = wanted.iter().collect();
         for number in 0..reader.index().block_count() {
-            let is_wanted =
-                reader.index().entries().any(|entry| entry.block == number && wanted.contains(entry.key));
-            if !is_wanted {
-                continue;
-            }
             if query.limits().are_over() {
                 return Ok(());
+            }
+            if !reader.index().block_entries(number).any(|entry| wanted.contains(entry.key)) {
+                continue;
             }
             let block = reader.read_block(number).and_then(CompressedBlock::decompress);
             let block = block.map_err(|error| error.to_string())?;
@@ -203,7 +205,8 @@ impl Target {
         is_stored
     }
 
-    /// Returns the bundle of a plan. `None`: the local store lacks an entry that other hosts may be given, or it is too large.
+    /// Returns the bundle of a plan. `None`: the local store lacks an entry that other hosts may be given, or the bundle or an entry
+    /// is too large. A bundle without that entry would lack one of its plan, so every host would replace it.
     fn encode_plan(&self, plan: &Digest, keys: &[Digest]) -> Option<Vec<u8>> {
         let store = self.store.as_ref()?;
         let signer = self.trust.bundle_signer();
@@ -218,10 +221,19 @@ impl Target {
             if sendable.signer.is_none() && self.shared.keys.own_signer().is_some() {
                 return None;
             }
+            if sendable.file.len() > MAX_BYTES {
+                return None;
+            }
             writer.add(&self.name, &Entry::decode(sendable.file, Some(key)).ok()?).ok()?;
         }
-        writer.finish().ok().map(|written| written.out.0)
+        let written = writer.finish().ok()?;
+        too_large_block(&written.index).is_none().then_some(written.out.0)
     }
+}
+
+/// Returns the size of a block that readers refuse, if there is one.
+fn too_large_block(index: &Index) -> Option<u64> {
+    index.blocks().map(|block| block.bytes).find(|bytes| *bytes > MAX_BYTES as u64)
 }
 
 /// Bytes in memory, of which there are not too many.

@@ -147,7 +147,10 @@ impl Ticket {
         drop(lock);
         let upload = match is_shared {
             true => target.upload(&key, members, &signatures, lease),
-            false => None,
+            false => {
+                target.keep_here(&key);
+                None
+            }
         };
         if let (Some(upload), Some(deadline)) = (&upload, deadline) {
             target.shared.uploads().finish_one(upload, deadline, cancel.as_ref());

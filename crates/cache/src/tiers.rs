@@ -355,6 +355,11 @@ impl Target {
         Some(state)
     }
 
+    /// Drops the mark by which an earlier entry of `key` was to be sent: the mark would send the one that stays here.
+    pub(crate) fn keep_here(&self, key: &Digest) {
+        self.written_store().iter().for_each(|store| store.mark_sent(key, true));
+    }
+
     /// Warns once that the engine has no leases.
     pub(crate) fn warn_without_leases(&self, remote: &RemoteTarget) {
         if remote.client().is_first_without_leases() {

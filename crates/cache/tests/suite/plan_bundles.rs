@@ -140,6 +140,62 @@ fn few_missing_entries_are_fetched_one_by_one() {
     assert_eq!(share(&cache), 0);
 }
 
+/// An entry of zeros, of which a bundle has a few thousand bytes.
+fn zeros(number: usize, bytes: usize) -> Entry {
+    let (key, zeros) = (key(&name(number)), vec![0; bytes]);
+    Entry::decode(builder(&zeros).encode(&key).unwrap(), Some(&key)).unwrap()
+}
+
+/// A hostile bundle may have very many blocks without a wanted entry.
+#[test]
+fn blocks_without_wanted_entries_end_at_the_limits() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let first = (0..COUNT).min_by_key(|number| key(&name(*number))).unwrap();
+    let unwanted = (COUNT..).find(|number| key(&name(*number)) > key(&name(first))).unwrap();
+    let plan = Some(ObjectNames::plan(&keys(COUNT)));
+    let content = bundle(plan, TARGET, [entry(first), zeros(unwanted, 9 << 20)]);
+    let reader = BundleReader::open(std::io::Cursor::new(content.clone())).unwrap();
+    assert_eq!(reader.index().block_count(), 2);
+    assert_eq!(reader.index().block_entries(1).map(|entry| entry.block).collect::<Vec<_>>(), [1]);
+    remote.set_object(&bundle_name(COUNT), content);
+    let cancel = opkeep_cache::CancelToken::new();
+    let cancels = |entry: &Entry| {
+        cancel.cancel();
+        judge(entry)
+    };
+    let mut query = Query::new(&cancels);
+    query.cancel = Some(&cancel);
+    let report = host.with_remote(&config(&remote)).fetch(&keys(COUNT), &query);
+    assert_eq!(report.fetched, [key(&name(first))]);
+    // After the end, nothing is judged: not even that the bundle lacks entries.
+    let warnings = host.warnings();
+    assert!(!warnings.iter().any(|warning| format!("{warning:?}").contains("lacks")), "{warnings:?}");
+}
+
+/// A few thousand bytes can be decompressed to a gigabyte.
+#[test]
+fn a_bundle_with_a_large_block_is_refused_and_never_stored() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let plan = Some(ObjectNames::plan(&keys(COUNT)));
+    let large = bundle(plan, TARGET, (1..COUNT).map(entry).chain([zeros(0, 65 << 20)]));
+    assert!(large.len() < 1 << 20, "{}", large.len());
+    remote.set_object(&bundle_name(COUNT), large.clone());
+    fill(&remote, 1..COUNT);
+    let zeros = zeros(0, 65 << 20);
+    remote.set_object(&entry_name(&name(0)), zeros.to_builder().encode(zeros.key()).unwrap());
+    let accepts = |_: &Entry| Accept::Validated { stamp: STAMP, renewed: Vec::new() };
+    let cache = host.with_remote(&config(&remote));
+    let report = cache.fetch(&keys(COUNT), &Query::new(&accepts));
+    assert_eq!(report.fetched.len(), COUNT, "{:?}", host.warnings());
+    let warnings = host.warnings();
+    assert!(
+        warnings.iter().any(|warning| format!("{warning:?}").contains("it has a block of")),
+        "{warnings:?}"
+    );
+    assert_eq!(share(&cache), 0);
+    assert!(remote.object(&bundle_name(COUNT)).unwrap()[..] == large[..]);
+}
+
 #[test]
 fn what_is_not_in_the_plan_is_ignored() {
     let (remote, host) = (FakeRemote::new(), Host::new());

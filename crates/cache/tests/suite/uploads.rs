@@ -200,6 +200,18 @@ fn every_end_of_a_lease_and_every_push_is_progress() {
     assert_eq!(progress(), 5);
 }
 
+/// The mark of an entry that was to be sent does not send the one that replaces it and stays here.
+#[test]
+fn an_entry_for_this_host_drops_the_mark_of_its_key() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (_, target) = open(&host, &config(&remote));
+    let object = text(1);
+    target.store().unwrap().mark_unsent(&key("tanh"), true).unwrap();
+    build(claim(&target, "tanh")).publish_locally(&builder(&object)).unwrap();
+    assert_eq!(unsent(&target), 0);
+    assert_eq!((target.push_unsent(Some(soon()), None).sent, remote.object_names().len()), (0, 0));
+}
+
 #[test]
 fn all_own_entries_are_pushed_and_no_others() {
     let (remote, host) = (FakeRemote::new(), Host::new());

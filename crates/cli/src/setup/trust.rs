@@ -35,7 +35,11 @@ pub(crate) fn trust(args: &TrustArgs, remote: &RemoteArgs) -> anyhow::Result<Tru
     })
 }
 
-fn sign_key(file: &Path) -> anyhow::Result<Arc<SigningKey>> {
+/// Reads the secret key in a file.
+///
+/// # Errors
+/// It cannot be read, or it is not private. `file` is the text of a secret key, which is in no message.
+pub(crate) fn sign_key(file: &Path) -> anyhow::Result<Arc<SigningKey>> {
     // Such a text must not be in a message.
     if file.to_str().is_some_and(is_secret_key) {
         bail!("this is the text of a secret key; give the name of the file that has it");

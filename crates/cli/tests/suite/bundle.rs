@@ -168,6 +168,33 @@ fn kernels_of_unknown_toolchains_stay_here() {
     assert!(other.entries().is_empty());
 }
 
+/// Files that work only on the machine that made them, such as a launcher.
+#[test]
+fn local_files_stay_here() {
+    let place = Place::new();
+    let local = Group { ptxas: "local", is_local: true, ..TRITON }.put(&place);
+    let none = json(&place, &["bundle", "export", "--output", "all.bundle"], 2);
+    assert_eq!((&none["file"], &none["left_out"][0]["reason"]), (&Value::Null, &"local".into()), "{none}");
+    let shared = TRITON.put(&place);
+    let exported = json(&place, &["bundle", "export", "--output", "all.bundle"], 0);
+    assert_eq!(exported["left_out"].as_array().unwrap().len(), 1, "{exported}");
+    assert_eq!(exported["left_out"][0]["key"], local.to_string(), "{exported}");
+    // Nor does one come in.
+    place.write("all.bundle", of_stores(&place));
+    let other = carry(&place, "all.bundle");
+    let refused = json(&other, &["bundle", "import", "all.bundle"], 1);
+    assert_eq!(refused["files"][0]["refused"][0]["reason"], "local", "{refused}");
+    assert_eq!(refused["files"][0]["imported"], 1, "{refused}");
+    // Nor is one sent.
+    fs::create_dir(place.path("shared")).unwrap();
+    let url = format!("file://{}", place.path("shared").display());
+    let pushed = json(&place, &["remote", "push", &url, "--all"], 0);
+    assert_eq!((&pushed["targets"][0]["sent"], &pushed["targets"][0]["skipped"]), (&1.into(), &1.into()));
+    let listed = json(&place, &["remote", "ls", &url, "--long"], 0);
+    assert_eq!(listed["targets"][0]["entries"][0]["key"], shared.to_string(), "{listed}");
+    assert_eq!(listed["targets"][0]["kernels"], 1, "{listed}");
+}
+
 /// An entry with right digests that holds the kernel of another key.
 #[test]
 fn a_wrong_kernel_is_not_taken() {
@@ -301,6 +328,26 @@ fn a_reader_with_trusted_keys_takes_nothing_unsigned() {
     let file = ["bundle", "export", "--output", "again", "--sign-key", "builds-1"];
     unsigned.run(&file).ended_with(0);
     assert!(fs::read(unsigned.path("again")).unwrap() == fs::read(place.path("all.bundle")).unwrap());
+}
+
+/// The text of a secret key, where the name of a file is expected, is in no message.
+#[test]
+fn a_secret_key_is_in_no_message() {
+    let place = Place::new();
+    place.run(&BUILD).ended_with(0);
+    place.run(&["key", "generate", "builds-1", "--out", "secret"]).ended_with(0);
+    let text = fs::read_to_string(place.path("secret")).unwrap();
+    let text = text.lines().rfind(|line| line.contains("builds-1")).unwrap().trim();
+    let half = &text[text.len() - 20..];
+    for args in [
+        &["bundle", "export", "--output", "all.bundle", "--sign-key", text][..],
+        &["bundle", "export", "--output", "all.bundle", "--trusted-keys", text],
+        &["bundle", "import", "all.bundle", "--trusted-keys", text],
+        &["bundle", "inspect", "all.bundle", "--trusted-keys", text],
+    ] {
+        let ran = place.run(args).ended_with(2);
+        assert!(!ran.stderr.contains(half) && !ran.stdout.contains(half), "{args:?}");
+    }
 }
 
 #[test]

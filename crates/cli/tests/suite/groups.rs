@@ -20,10 +20,11 @@ pub(crate) struct Group {
     pub(crate) source: &'static str,
     pub(crate) ptxas: &'static str,
     pub(crate) has_rules: bool,
+    pub(crate) is_local: bool,
 }
 
 pub(crate) const TRITON: Group =
-    Group { kernel: "add_kernel", source: "source", ptxas: "12.8", has_rules: true };
+    Group { kernel: "add_kernel", source: "source", ptxas: "12.8", has_rules: true, is_local: false };
 const TARGET: &str = "cuda-sm_90";
 
 impl Group {
@@ -38,6 +39,7 @@ impl Group {
             toolchain,
         });
         record.kernel = self.kernel.to_owned();
+        record.is_local = self.is_local;
         record.framework_version = "3.9.0".to_owned();
         record.object = Some("add.cubin".to_owned());
         record.metadata = Some("add.json".to_owned());

@@ -10,7 +10,6 @@ use opkeep_bundle::{BundleWriter, Index, Signer};
 use opkeep_digest::Digest;
 use opkeep_fs::{CancelToken, Fs, OutputFile, map};
 use opkeep_store::{Access, Entry, Lookup, Miss, Store, TargetStore};
-use opkeep_trust::SigningKey;
 use opkeep_validator::Validator;
 use serde::Serialize;
 
@@ -147,7 +146,7 @@ fn report(args: &Args, json: &ExportOutput, output: &Output) -> anyhow::Result<(
 }
 
 fn signer(path: &Path, trust: &Trust) -> anyhow::Result<Signer> {
-    Ok(Signer::new(SigningKey::read(&Fs::new(), path)?, trust.namespace.clone()))
+    Ok(Signer::new(setup::sign_key(path).context("--sign-key")?, trust.namespace.clone()))
 }
 
 /// Returns the keys that the arguments name; none if they name none.

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use anyhow::{Context, bail};
-use opkeep_bundle::{BundleBlock, BundleError, BundleReader, CompressedBlock, IndexedEntry};
+use opkeep_bundle::{BundleBlock, BundleError, BundleReader, CompressedBlock, Index, IndexedEntry};
 use opkeep_digest::Digest;
 use opkeep_fs::{CancelToken, map};
 use opkeep_store::{Entry, Lookup, Overwrite, PutOutcome, Store, StoreError, TargetStore};
@@ -38,6 +39,9 @@ decompressed before.
 Next: builds take the kernels from the store; opkeep stats counts them.
 Exit code 0: all kernels are in the store; 1: some were refused; 2: a FILE cannot be read, is
 incomplete or is not signed as demanded, or the store cannot be written.";
+
+/// The maximum number of bytes that are decompressed at once, in several blocks.
+const MAX_BATCH_BYTES: u64 = 64 << 20;
 
 /// Take the kernels of bundles into the store, each checked as if it came from a remote cache
 #[derive(Debug, clap::Args)]
@@ -150,9 +154,9 @@ impl Import {
         let blocks = reader.index().block_count();
         let mut number = 0;
         while number < blocks && !self.cancel.is_cancelled() {
-            let batch: Vec<_> = (number..blocks.min(number + self.threads.get())).collect();
-            number += batch.len();
-            self.blocks(&mut reader, &batch, &mut imported)?;
+            let batch = number..number + batch_length(reader.index(), number, self.threads.get());
+            number = batch.end;
+            self.blocks(&mut reader, batch, &mut imported)?;
             progress(number as u64, blocks as u64);
         }
         Ok(imported)
@@ -162,15 +166,15 @@ impl Import {
     fn blocks(
         &self,
         reader: &mut BundleReader<File>,
-        numbers: &[usize],
+        numbers: Range<usize>,
         imported: &mut ImportedFile,
     ) -> anyhow::Result<()> {
         let mut blocks = Vec::new();
         for number in numbers {
-            match reader.read_block(*number) {
+            match reader.read_block(number) {
                 Ok(block) => blocks.push(Mutex::new(Some(block))),
                 Err(error) if error.is_io() => return Err(error.into()),
-                Err(error) => imported.refused.extend(refused_block(reader, *number, &error)),
+                Err(error) => imported.refused.extend(refused_block(reader, number, &error)),
             }
         }
         let opened = map(
@@ -212,14 +216,12 @@ impl Import {
             }
         }
         // The entries of a block are in few directories, in the order of their keys.
-        for (name, target) in &self.targets {
-            let keys: Vec<Digest> = whole
-                .iter()
-                .flat_map(BundleBlock::entries)
-                .filter(|entry| entry.target == name)
-                .map(|entry| *entry.key)
-                .collect();
-            target.sync(&keys);
+        let mut keys: BTreeMap<&str, Vec<Digest>> = BTreeMap::new();
+        for entry in whole.iter().flat_map(BundleBlock::entries) {
+            keys.entry(entry.target).or_default().push(*entry.key);
+        }
+        for (name, keys) in keys {
+            self.targets.get(name).iter().for_each(|target| target.sync(&keys));
         }
         Ok(())
     }
@@ -261,10 +263,21 @@ impl Import {
     }
 }
 
+/// Returns the number of blocks from `first` on that are decompressed at once: at most `threads`, and of [`MAX_BATCH_BYTES`], but at least
+/// one.
+fn batch_length(index: &Index, first: usize, threads: usize) -> usize {
+    let mut sum = 0_u64;
+    let sizes = index.blocks().skip(first).take(threads).map(|block| block.bytes);
+    let fitting = sizes.take_while(|bytes| {
+        sum = sum.saturating_add(*bytes);
+        sum <= MAX_BATCH_BYTES
+    });
+    fitting.count().max(1)
+}
+
 /// Returns the entries of a block that cannot be used at all.
 fn refused_block(reader: &BundleReader<File>, number: usize, error: &BundleError) -> Vec<LeftOut> {
-    let entries = reader.index().entries().filter(|entry| entry.block == number);
-    entries.map(|entry| LeftOut::indexed(&entry, error)).collect()
+    reader.index().block_entries(number).map(|entry| LeftOut::indexed(&entry, error)).collect()
 }
 
 /// The result as JSON.

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             Ok(block) => block,
             Err(error) if error.is_io() => return Err(error.into()),
             Err(error) => {
-                let damaged = reader.index().entries().filter(|entry| entry.block == number);
+                let damaged = reader.index().block_entries(number);
                 kernels.extend(damaged.map(|entry| KernelOutput::new(&entry, Some(error.to_string()))));
                 continue;
             }

@@ -2,13 +2,14 @@
 
 use opkeep_bundle::{BundleError, IndexedEntry};
 use opkeep_digest::Digest;
-use opkeep_kernel_entry::member::{HEADER, IMPORTED};
+use opkeep_kernel_entry::member::HEADER;
 use opkeep_kernel_entry::{EntryVerdict, GroupRecord, Header, verify_entry};
 use opkeep_store::Entry;
 use opkeep_validator::Validator;
 use serde::Serialize;
 
 use super::trust::Trust;
+use crate::input::kept_here::KeptHere;
 use crate::ui::json;
 use crate::ui::text::Text;
 
@@ -35,6 +36,8 @@ pub(crate) enum Reason {
     Io,
     /// `opkeep import` took it from a framework: its toolchain is unknown.
     Imported,
+    /// Its files work only on the machine that made them.
+    Local,
     /// Its kernel cannot be judged without its backend, or by this version.
     Unverifiable,
     /// No trusted key signed it.
@@ -53,6 +56,7 @@ impl Reason {
             Self::Invalid => "invalid",
             Self::Io => "io",
             Self::Imported => "imported",
+            Self::Local => "local",
             Self::Unverifiable => "unverifiable",
             Self::Untrusted => "untrusted",
         }
@@ -81,9 +85,16 @@ pub(crate) fn judge(
     validator: &Validator,
 ) -> Result<(), LeftOut> {
     let left_out = |reason, why: String| LeftOut::new(target, entry.key(), reason, why);
-    if entry.member(IMPORTED).is_some() {
-        let why = "it was imported from a framework, so its toolchain is unknown";
-        return Err(left_out(Reason::Imported, why.to_owned()));
+    let kept = match KeptHere::of(entry) {
+        Some(KeptHere::Imported) => {
+            Some((Reason::Imported, "it was imported from a framework, so its toolchain is unknown"))
+        }
+        Some(KeptHere::Local) => Some((Reason::Local, "its files work only on the machine that made them")),
+        // A record that cannot be read is a problem of the entry, which the verification states.
+        Some(KeptHere::Unknown) | None => None,
+    };
+    if let Some((reason, why)) = kept {
+        return Err(left_out(reason, why.to_owned()));
     }
     trust.check(target, entry).map_err(|why| left_out(Reason::Untrusted, why))?;
     match verify_entry(entry, target, validator) {

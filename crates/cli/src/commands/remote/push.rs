@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use opkeep_cache::{Cache, CacheConfig, Entry, PushReport, RemoteConfig};
-use opkeep_kernel_entry::member::IMPORTED;
 use opkeep_store::Access;
 use serde::Serialize;
 
@@ -12,6 +11,7 @@ use super::contents::RemoteUrl;
 use crate::commands::gc::store::open;
 use crate::flags::store::StoreArgs;
 use crate::flags::trust::TrustArgs;
+use crate::input::kept_here::KeptHere;
 use crate::setup;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
@@ -29,7 +29,7 @@ no signing key, nothing is sent, since this host would not take it back. With tr
 none is that of the signing key, a kernel replaces the one there, which this host cannot judge.
 
 With --all, every kernel of the store that a build validated is sent, to fill a new remote cache.
-Imported kernels are never sent. With --sign-key, kernels are signed as a build signs them: those
+Imported kernels are never sent, nor are files that work only on this machine. With --sign-key, kernels are signed as a build signs them: those
 that this host compiled.
 Exit code 0: all was sent; 1: something could not be sent; 2: the store cannot be opened, URL is
 not valid, or OPKEEP_REMOTE_MODE is read or off.";
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     store: StoreArgs,
     #[command(flatten)]
     trust: TrustArgs,
-    /// Send all kernels of the store, except imported ones
+    /// Send all kernels of the store, except imported ones and files that work only on this machine
     #[arg(long)]
     all: bool,
 }
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     for name in store.targets()? {
         let target = cache.target(&name)?;
         let report = match args.all {
-            true => target.push_all(&is_compiled, None, Some(&cancel)),
+            true => target.push_all(&is_for_others, None, Some(&cancel)),
             false => target.push_unsent(None, Some(&cancel)),
         };
         target.flush();
@@ -125,9 +125,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     })
 }
 
-/// Whether an entry was compiled by a build, here or on a host of the same remote cache.
-fn is_compiled(entry: &Entry) -> bool {
-    entry.member(IMPORTED).is_none()
+/// Whether other hosts may use an entry.
+fn is_for_others(entry: &Entry) -> bool {
+    KeptHere::of(entry).is_none()
 }
 
 fn summary(report: &PushReport) -> String {
