@@ -142,7 +142,7 @@ fn few_missing_entries_are_fetched_one_by_one() {
 
 /// An entry of zeros, of which a bundle has a few thousand bytes.
 fn zeros(number: usize, bytes: usize) -> Entry {
-    let (key, zeros) = (key(&name(number)), vec![0; bytes]);
+    let (key, zeros) = (key(&name(number)), "\0".repeat(bytes));
     Entry::decode(builder(&zeros).encode(&key).unwrap(), Some(&key)).unwrap()
 }
 

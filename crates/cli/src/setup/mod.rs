@@ -15,8 +15,8 @@ use opkeep_backend_ascend::{AscendConfig, Driver};
 use opkeep_fs::CancelToken;
 use opkeep_store::StoreConfig;
 
-pub(crate) use self::remote::{check_remote_is_written, remote};
-pub(crate) use self::trust::{is_secret_key, sign_key, trust};
+pub(crate) use self::remote::{check_remote_is_written, namespace, remote};
+pub(crate) use self::trust::{is_secret_key, sign_key, signature_policy, trust};
 use crate::flags::compile::CompileArgs;
 use crate::flags::store::StoreArgs;
 use crate::ui::env;

@@ -25,7 +25,7 @@ pub(crate) fn remote(args: &RemoteArgs) -> anyhow::Result<Option<RemoteConfig>> 
             None => return Ok(None),
         },
     };
-    let namespace = namespace(args)?;
+    let namespace = namespace(args.remote_namespace.as_ref())?;
     // The URL may contain a password, so it is in no message.
     let engine = opkeep_remote::open(&url, &env::remote_options()).context(origin)?;
     let mut config = RemoteConfig::new(engine);
@@ -61,8 +61,8 @@ pub(crate) fn check_remote_is_written() -> anyhow::Result<()> {
 ///
 /// # Errors
 /// It is not valid.
-pub(super) fn namespace(args: &RemoteArgs) -> anyhow::Result<Namespace> {
-    if let Some(namespace) = &args.remote_namespace {
+pub(crate) fn namespace(flag: Option<&Namespace>) -> anyhow::Result<Namespace> {
+    if let Some(namespace) = flag {
         return Ok(namespace.clone());
     }
     match env::text(env::REMOTE_NAMESPACE)? {

@@ -18,21 +18,28 @@ use crate::ui::env;
 /// # Errors
 /// A key or its file is not valid, or the namespace is not.
 pub(crate) fn trust(args: &TrustArgs, remote: &RemoteArgs) -> anyhow::Result<TrustConfig> {
-    let policy = match &args.trusted_keys {
-        Some(text) => trusted_keys(text).context("--trusted-keys").map(SignaturePolicy::Required)?,
-        None => match env::text(env::TRUSTED_KEYS)? {
-            Some(text) => trusted_keys(&text).context(env::TRUSTED_KEYS).map(SignaturePolicy::Required)?,
-            None => SignaturePolicy::Ignored,
-        },
-    };
-    let mut config = TrustConfig::new(policy);
+    let mut config = TrustConfig::new(signature_policy(args.trusted_keys.as_deref())?);
     config.host_key_file = env::host_key_file();
-    config.namespace = Some(namespace(remote)?);
+    config.namespace = Some(namespace(remote.remote_namespace.as_ref())?);
     Ok(match (&args.sign_key, env::sign_key()) {
         (Some(file), _) => config.with_signing_key(sign_key(file).context("--sign-key")?),
         (None, Some(file)) => config.with_signing_key(sign_key(&file).context(env::SIGN_KEY)?),
         (None, None) => config,
     })
+}
+
+/// Returns what the flag demands of signatures; if unset, what the environment demands.
+///
+/// # Errors
+/// A key or the list of keys is not valid.
+pub(crate) fn signature_policy(flag: Option<&str>) -> anyhow::Result<SignaturePolicy> {
+    match flag {
+        Some(text) => trusted_keys(text).context("--trusted-keys").map(SignaturePolicy::Required),
+        None => match env::text(env::TRUSTED_KEYS)? {
+            Some(text) => trusted_keys(&text).context(env::TRUSTED_KEYS).map(SignaturePolicy::Required),
+            None => Ok(SignaturePolicy::Ignored),
+        },
+    }
 }
 
 /// Reads the secret key in a file.

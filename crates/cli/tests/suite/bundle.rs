@@ -293,35 +293,40 @@ fn a_reader_with_trusted_keys_takes_nothing_unsigned() {
     }
     let trusted =
         |place: &Place, list: &str| place.run(&["bundle", "import", "all.bundle", "--trusted-keys", list]);
-    trusted(&unsigned, "builds-1.list").ended_with(2).says("it is not signed");
-    trusted(&other, "builds-2.list").ended_with(2).says("it is signed by `builds-1`, none of which");
-    let namespace = ["--trusted-keys", "builds-1.list", "--namespace", "team"];
+    trusted(&unsigned, "@builds-1.list").ended_with(2).says("it is not signed");
+    trusted(&other, "@builds-2.list").ended_with(2).says("it is signed by `builds-1`, none of which");
+    let namespace = ["--trusted-keys", "@builds-1.list", "--remote-namespace", "team"];
     other
         .run(&[&["bundle", "import", "all.bundle"], &namespace[..]].concat())
         .ended_with(2)
         .says("is not that of");
     assert!(other.entries().is_empty());
-    let inspected = json(&other, &["bundle", "inspect", "all.bundle", "--trusted-keys", "builds-2.list"], 1);
+    let inspected = json(&other, &["bundle", "inspect", "all.bundle", "--trusted-keys", "@builds-2.list"], 1);
     assert!(inspected["untrusted"].is_string(), "{inspected}");
-    let inspected = json(&other, &["bundle", "inspect", "all.bundle", "--trusted-keys", "builds-1.list"], 0);
-    assert_eq!(inspected["trusted_key"], "builds-1");
+    let inspected = json(&other, &["bundle", "inspect", "all.bundle", "--trusted-keys", "@builds-1.list"], 0);
+    assert_eq!(inspected["signed_by"]["name"], "builds-1");
+
+    // The environment counts as for a build.
+    let env = [("OPKEEP_TRUSTED_KEYS", "@builds-1.list"), ("OPKEEP_REMOTE_NAMESPACE", "team")];
+    other.run_with(&["bundle", "import", "all.bundle"], &env).ended_with(2).says("is not that of");
+    assert!(other.entries().is_empty());
 
     // What is there without a signature is replaced by what is signed.
     unsigned.run(&["bundle", "import", "all.bundle"]).ended_with(0);
     fs::copy(place.path("all.bundle"), unsigned.path("all.bundle")).unwrap();
-    let args = ["bundle", "import", "all.bundle", "--trusted-keys", "builds-1.list"];
+    let args = ["bundle", "import", "all.bundle", "--trusted-keys", "@builds-1.list"];
     let replaced = json(&unsigned, &args, 0);
     assert_eq!(
-        (&replaced["files"][0]["replaced"], &replaced["files"][0]["signed_by"]),
+        (&replaced["files"][0]["replaced"], &replaced["files"][0]["signed_by"]["name"]),
         (&kernels.into(), &"builds-1".into())
     );
     assert_eq!(json(&unsigned, &args, 0)["files"][0]["existing"], kernels);
 
     // The signatures go on with the kernels, and only signed ones do.
     let again =
-        json(&unsigned, &["bundle", "export", "--output", "again", "--trusted-keys", "builds-1.list"], 0);
+        json(&unsigned, &["bundle", "export", "--output", "again", "--trusted-keys", "@builds-1.list"], 0);
     assert_eq!(again["targets"][0]["kernels"], kernels, "{again}");
-    let none = json(&place, &["bundle", "export", "--output", "none", "--trusted-keys", "builds-1.list"], 2);
+    let none = json(&place, &["bundle", "export", "--output", "none", "--trusted-keys", "@builds-1.list"], 2);
     assert_eq!((&none["file"], &none["left_out"][0]["reason"]), (&Value::Null, &"untrusted".into()));
     // The signed bundle is the same on both hosts.
     fs::copy(place.path("builds-1"), unsigned.path("builds-1")).unwrap();
@@ -337,7 +342,7 @@ fn a_secret_key_is_in_no_message() {
     place.run(&BUILD).ended_with(0);
     place.run(&["key", "generate", "builds-1", "--out", "secret"]).ended_with(0);
     let text = fs::read_to_string(place.path("secret")).unwrap();
-    let text = text.lines().rfind(|line| line.contains("builds-1")).unwrap().trim();
+    let text = text.trim_end();
     let half = &text[text.len() - 20..];
     for args in [
         &["bundle", "export", "--output", "all.bundle", "--sign-key", text][..],
@@ -347,6 +352,48 @@ fn a_secret_key_is_in_no_message() {
     ] {
         let ran = place.run(args).ended_with(2);
         assert!(!ran.stderr.contains(half) && !ran.stdout.contains(half), "{args:?}");
+    }
+}
+
+#[test]
+fn an_input_is_not_replaced() {
+    let place = Place::new();
+    place.run(&BUILD).ended_with(0);
+    let line = place.run(&["key", "generate", "builds-1", "--out", "secret"]).ended_with(0).stdout;
+    let key = place.entries()[0].file_stem().unwrap().to_str().unwrap().to_owned();
+    place.write("trusted", line);
+    place.write("keys", key);
+    place.write("square.info", fs::read(SQUARE).unwrap());
+    fs::hard_link(place.path("square.info"), place.path("other.info")).unwrap();
+    for (output, args) in [
+        ("secret", &["--sign-key", "secret"][..]),
+        ("./keys", &["--keys", "keys"]),
+        ("trusted", &["--trusted-keys", "@trusted"]),
+        ("other.info", &["--plan", "square.info", "--target", "cpu"]),
+    ] {
+        let before = fs::read(place.path(output)).unwrap();
+        let args = [&["bundle", "export", "--output", output], args].concat();
+        place.run(&args).ended_with(2).says("is an input");
+        assert!(fs::read(place.path(output)).unwrap() == before, "{output}");
+    }
+}
+
+/// The standard input may never end.
+#[test]
+fn an_interrupt_ends_the_reading_of_standard_input() {
+    for command in ["import", "inspect"] {
+        let place = Place::new();
+        let mut child = place.command(&["bundle", command, "-"]);
+        let mut child =
+            child.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // More than a pipe holds: it is being read.
+        let mut input = child.stdin.take().unwrap();
+        std::io::Write::write_all(&mut input, &vec![0; 4 << 20]).unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        drop(input);
+        let status = child.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2), "{status:?}");
     }
 }
 

@@ -245,7 +245,7 @@ fn error_texts_are_unchanged() {
         &["bundle", "import", "missing"],
         &["bundle", "import", "notes.txt"],
         &["bundle", "import", "empty"],
-        &["bundle", "inspect", "notes.txt", "--namespace", "a/b"],
+        &["bundle", "inspect", "notes.txt", "--remote-namespace", "a/b"],
         &["key"],
         &["key", "generate", "builds 1", "--out", "secret"],
         &["key", "generate", "builds-1"],

@@ -343,7 +343,8 @@ fn bundles(checker: &mut Checker) {
     run("bundle export", &["bundle", "export", "--output", "all.bundle", "--sign-key", "secret"]);
     let public = place.run(&["key", "show", "secret"]).stdout;
     place.write("trusted", public);
-    place.write("others", "");
+    let others = place.run(&["key", "generate", "builds-2", "--out", "other-secret"]).stdout;
+    place.write("others", others);
     let mut bundle = fs::read(place.path("all.bundle")).unwrap();
     bundle[40] ^= 1;
     place.write("damaged.bundle", bundle);
@@ -351,11 +352,11 @@ fn bundles(checker: &mut Checker) {
     for name in ["all", "damaged", "unverifiable"] {
         let file = format!("{name}.bundle");
         run("bundle inspect", &["bundle", "inspect", &file]);
-        for keys in ["trusted", "others"] {
+        for keys in ["@trusted", "@others"] {
             run("bundle inspect", &["bundle", "inspect", &file, "--trusted-keys", keys]);
         }
         run("bundle import", &["bundle", "import", &file, "missing"]);
-        run("bundle import", &["bundle", "import", &file, "--trusted-keys", "trusted"]);
+        run("bundle import", &["bundle", "import", &file, "--trusted-keys", "@trusted"]);
     }
 }
 

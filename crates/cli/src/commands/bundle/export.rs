@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use opkeep_bundle::{BundleWriter, Index, Signer};
 use opkeep_digest::Digest;
-use opkeep_fs::{CancelToken, Fs, OutputFile, map};
+use opkeep_fs::{CancelToken, FileId, Fs, OutputFile, map};
 use opkeep_store::{Access, Entry, Lookup, Miss, Store, TargetStore};
 use opkeep_validator::Validator;
 use serde::Serialize;
 
 use super::judge::{LeftOut, Reason, judge, left_out_text};
 use super::source::STANDARD;
-use super::trust::{Trust, TrustArgs};
+use super::trust::{SignerOutput, Trust, TrustArgs};
 use crate::flags::compile::CompileArgs;
 use crate::input::store::{StorePath, threads};
 use crate::input::{model, read_file};
@@ -34,7 +34,7 @@ their backend can judge. With --trusted-keys, kernels are left out that none of 
 The same kernels give the same bytes, on every machine with this version of opkeep. Times are not
 in a bundle, nor when a kernel was used; signatures are.
 With --sign-key, the index and each kernel are signed: that states that you vouch for all of them.
-FILE appears when it is complete, and replaces an existing file.
+FILE appears when it is complete, and replaces an existing file, but none that is named as an input.
 Next: `opkeep bundle import FILE` on another host.
 Exit code 0: FILE has what was asked for; 1: it lacks kernels that are damaged, not valid, or not in
 the store; 2: there is nothing to export, or FILE cannot be written.";
@@ -53,7 +53,8 @@ pub(crate) struct Args {
     /// The file to write; `-` is the standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// Sign the index and each kernel with the secret key in this file
+    /// Sign the index and each kernel with the secret key in this file. No environment variable names it: you vouch for all
+    /// kernels, those included that other hosts compiled
     #[arg(long, value_name = "FILE")]
     sign_key: Option<PathBuf>,
     #[command(flatten)]
@@ -70,11 +71,9 @@ const MAX_KEYS: u64 = 256 << 20;
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let cancel = output.cancel_on_signal();
     let trust = args.trust.read()?;
+    refuse_input(args)?;
     let signer = args.sign_key.as_deref().map(|path| signer(path, &trust)).transpose()?;
-    let signed_by = signer.as_ref().map(|signer| SignerOutput {
-        name: signer.key().public_key().name().to_string(),
-        signer: signer.key().public_key().signer().to_string(),
-    });
+    let signed_by = signer.as_ref().map(|signer| SignerOutput::from(signer.key().public_key()));
     let wanted = wanted(args, output, &cancel)?;
     let store_path = StorePath::default_store(&args.common.store)?;
     let store = store_path.open(Access::ReadOnly, &args.common.store, output)?;
@@ -142,6 +141,18 @@ fn report(args: &Args, json: &ExportOutput, output: &Output) -> anyhow::Result<(
         return output.print_result(&text, json);
     }
     text.as_str().lines().for_each(|line| output.print_note(line));
+    Ok(())
+}
+
+/// Checks that the bundle replaces no file that it is made from.
+fn refuse_input(args: &Args) -> anyhow::Result<()> {
+    let id = |path: &Path| Fs::new().metadata(path).ok().map(|found| FileId::of(&found));
+    // It is new, or the standard output.
+    let Some(output) = id(&args.output).filter(|_| args.output != Path::new(STANDARD)) else { return Ok(()) };
+    let trusted = args.trust.trusted_keys.as_deref().and_then(|text| text.strip_prefix('@')).map(Path::new);
+    let named = args.plans.iter().chain(&args.keys).chain(&args.sign_key).map(PathBuf::as_path);
+    let is_input = named.chain(trusted).any(|input| id(input) == Some(output));
+    ensure!(!is_input, "`{}` is an input; give the bundle another name", args.output.display());
     Ok(())
 }
 
@@ -356,12 +367,6 @@ pub(super) struct TargetOutput {
     kernels: usize,
     /// The size of the entries, before compression.
     bytes: u64,
-}
-
-#[derive(Serialize)]
-struct SignerOutput {
-    name: String,
-    signer: String,
 }
 
 /// Returns the number and the size of the entries of each target.

@@ -18,8 +18,8 @@ use opkeep_validator::Validator;
 use serde::Serialize;
 
 use super::judge::{LeftOut, Reason, judge, left_out_text};
-use super::source;
-use super::trust::{Trust, TrustArgs};
+use super::source::{self, StandardInput};
+use super::trust::{SignerOutput, Trust, TrustArgs};
 use crate::flags::store::StoreArgs;
 use crate::input::store::threads;
 use crate::setup;
@@ -60,12 +60,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let cancel = output.cancel_on_signal();
     let trust = args.trust.read()?;
     let store = Store::open(setup::store(&args.store)?)?;
     store.limit_warnings().iter().for_each(|warning| output.print_warning(&warning.to_string()));
+    let standard = source::standard_input(args.files.iter().map(PathBuf::as_path), output);
+    let cancel = output.cancel_on_signal();
     let mut import = Import {
         store,
+        standard,
         targets: BTreeMap::new(),
         trust,
         validator: Validator::builtin(),
@@ -80,7 +82,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         }
         let name = path.to_string_lossy();
         progress.start(&name);
-        let imported = import.file(path, output, &|done, of| progress.update_subject(&name, done, of));
+        let imported = import.file(path, &|done, of| progress.update_subject(&name, done, of));
         files.push(match imported {
             Ok(imported) => {
                 if !imported.refused.is_empty() {
@@ -110,6 +112,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 /// What files have in common.
 struct Import {
     store: Store,
+    standard: StandardInput,
     targets: BTreeMap<String, TargetStore>,
     trust: Trust,
     validator: Validator,
@@ -129,19 +132,14 @@ enum Taken {
 }
 
 impl Import {
-    fn file(
-        &mut self,
-        path: &Path,
-        output: &Output,
-        progress: &dyn Fn(u64, u64),
-    ) -> anyhow::Result<ImportedFile> {
-        let mut reader = source::open(path, output)?;
+    fn file(&mut self, path: &Path, progress: &dyn Fn(u64, u64)) -> anyhow::Result<ImportedFile> {
+        let mut reader = source::open(path, &mut self.standard)?;
         let signed_by = reader.check_signature(&self.trust.policy, &self.trust.namespace);
         let signed_by = signed_by.with_context(|| format!("`{}` is not taken", path.display()))?;
         let mut imported = ImportedFile {
             file: json::path(path),
             bytes: reader.bytes(),
-            signed_by: signed_by.map(|key| key.name().to_string()),
+            signed_by: signed_by.map(SignerOutput::from),
             ..ImportedFile::default()
         };
         let names: Vec<String> = reader.index().targets().map(str::to_owned).collect();
@@ -294,7 +292,7 @@ struct ImportedFile {
     bytes: u64,
     /// The trusted key that signed the index. Unset if signatures do not matter.
     #[serde(skip_serializing_if = "Option::is_none")]
-    signed_by: Option<String>,
+    signed_by: Option<SignerOutput>,
     imported: usize,
     replaced: usize,
     existing: usize,
@@ -308,7 +306,7 @@ fn text(file: &ImportedFile) -> Text {
     parts.extend(
         further.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")),
     );
-    let signed = signed_by.as_ref().map_or(String::new(), |name| format!("; signed by {name}"));
+    let signed = signed_by.as_ref().map_or(String::new(), |by| format!("; signed by {}", by.name));
     let mut text = Text::of(format_args!("{file}: {}{signed}", parts.join(", ")));
     left_out_text(refused, &mut text);
     text

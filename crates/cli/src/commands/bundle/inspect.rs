@@ -1,5 +1,6 @@
 //! `opkeep bundle inspect`: lists and checks the kernels of a bundle.
 
+use std::iter;
 use std::path::PathBuf;
 
 use opkeep_bundle::{BUNDLE_FORMAT, BundleReader};
@@ -11,7 +12,7 @@ use serde::Serialize;
 use super::export::{TargetOutput, contents, contents_text};
 use super::judge::kernel_name;
 use super::source;
-use super::trust::TrustArgs;
+use super::trust::{SignerOutput, TrustArgs};
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, bytes, columns, counted, shortened};
@@ -40,10 +41,11 @@ const MAX_NAME: usize = 100;
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let trust = args.trust.read()?;
+    let mut standard = source::standard_input(iter::once(args.file.as_path()), output);
     let cancel = output.cancel_on_signal();
-    let mut reader = source::open(&args.file, output)?;
-    let (trusted_key, untrusted) = match reader.check_signature(&trust.policy, &trust.namespace) {
-        Ok(key) => (key.map(|key| key.name().to_string()), None),
+    let mut reader = source::open(&args.file, &mut standard)?;
+    let (signed_by, untrusted) = match reader.check_signature(&trust.policy, &trust.namespace) {
+        Ok(key) => (key.map(SignerOutput::from), None),
         Err(untrusted) => (None, Some(untrusted.to_string())),
     };
     let validator = Validator::builtin();
@@ -87,7 +89,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         progress.update(number as u64 + 1, blocks as u64);
     }
     progress.done();
-    let json = inspected(args, &reader, trusted_key, untrusted, kernels, cancel.is_cancelled());
+    let json = inspected(args, &reader, signed_by, untrusted, kernels, cancel.is_cancelled());
     output.print_result(&text(&json), &json)?;
     let is_valid = json.untrusted.is_none() && json.kernels.iter().all(|kernel| kernel.problem.is_none());
     Ok(match () {
@@ -108,7 +110,7 @@ struct InspectOutput {
     signers: Vec<String>,
     /// The trusted key that signed the index. Absent without trusted keys.
     #[serde(skip_serializing_if = "Option::is_none")]
-    trusted_key: Option<String>,
+    signed_by: Option<SignerOutput>,
     /// Why no trusted key vouches for the index.
     #[serde(skip_serializing_if = "Option::is_none")]
     untrusted: Option<String>,
@@ -158,7 +160,7 @@ impl KernelOutput {
 fn inspected(
     args: &Args,
     reader: &BundleReader<std::fs::File>,
-    trusted_key: Option<String>,
+    signed_by: Option<SignerOutput>,
     untrusted: Option<String>,
     kernels: Vec<KernelOutput>,
     interrupted: bool,
@@ -169,7 +171,7 @@ fn inspected(
         bundle_format: BUNDLE_FORMAT,
         plan: reader.index().plan().map(ToString::to_string),
         signers: reader.signatures().iter().map(|signature| signature.key_name().to_string()).collect(),
-        trusted_key,
+        signed_by,
         untrusted,
         targets: contents(reader.index()),
         kernels,
@@ -178,8 +180,8 @@ fn inspected(
 }
 
 fn text(json: &InspectOutput) -> Text {
-    let signed = match (&json.trusted_key, &json.untrusted) {
-        (Some(key), _) => format!("signed by the trusted key {key}"),
+    let signed = match (&json.signed_by, &json.untrusted) {
+        (Some(key), _) => format!("signed by the trusted key {}", key.name),
         (None, Some(why)) => format!("NOT TRUSTED: {why}"),
         (None, None) if json.signers.is_empty() => "not signed".to_owned(),
         (None, None) => format!("said to be signed by {}", json.signers.join(", ")),

@@ -1,22 +1,24 @@
 //! Flags about signatures.
 
-use std::path::PathBuf;
-
 use opkeep_bundle::{entry_message, entry_signatures};
 use opkeep_cache::Namespace;
-use opkeep_fs::Fs;
 use opkeep_store::Entry;
-use opkeep_trust::{SignaturePolicy, TrustedKeys};
+use opkeep_trust::{PublicKey, SignaturePolicy};
+use serde::Serialize;
+
+use crate::setup;
 
 /// What readers demand of signatures.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TrustArgs {
-    /// A list of trusted keys: nothing is taken that none of them signed; see opkeep help key
-    #[arg(long = "trusted-keys", value_name = "FILE")]
-    trusted_keys: Vec<PathBuf>,
-    /// The namespace that signatures are for, which keeps products and teams apart
-    #[arg(long, value_name = "NAME", default_value_t)]
-    pub(crate) namespace: Namespace,
+    /// The public keys that are trusted, NAME:BASE64, separated by spaces, or @FILE with a list of them: nothing is taken that
+    /// none of them signed; see opkeep help key [default: $OPKEEP_TRUSTED_KEYS, if unset signatures do not matter]
+    #[arg(long, value_name = "KEYS")]
+    pub(crate) trusted_keys: Option<String>,
+    /// The namespace that signatures are for, which keeps products and teams apart [default: $OPKEEP_REMOTE_NAMESPACE, if unset
+    /// default]
+    #[arg(long, value_name = "NAME")]
+    remote_namespace: Option<Namespace>,
 }
 
 /// The signatures that count.
@@ -25,21 +27,28 @@ pub(crate) struct Trust {
     pub(crate) namespace: String,
 }
 
+/// The key that signed, as JSON.
+#[derive(Serialize)]
+pub(crate) struct SignerOutput {
+    pub(crate) name: String,
+    signer: String,
+}
+
+impl From<&PublicKey> for SignerOutput {
+    fn from(key: &PublicKey) -> Self {
+        Self { name: key.name().to_string(), signer: key.signer().to_string() }
+    }
+}
+
 impl TrustArgs {
-    /// Reads the lists.
+    /// Reads the keys.
     ///
     /// # Errors
-    /// A list cannot be read, or other users can change it.
+    /// A key is not valid, a list cannot be read, or other users can change it; or the namespace of the environment is not valid.
     pub(crate) fn read(&self) -> anyhow::Result<Trust> {
-        let mut keys = TrustedKeys::new();
-        for path in &self.trusted_keys {
-            keys.extend(TrustedKeys::read(&Fs::new(), path)?.iter().cloned());
-        }
-        let policy = match self.trusted_keys.is_empty() {
-            true => SignaturePolicy::Ignored,
-            false => SignaturePolicy::Required(keys),
-        };
-        Ok(Trust { policy, namespace: self.namespace.to_string() })
+        let policy = setup::signature_policy(self.trusted_keys.as_deref())?;
+        let namespace = setup::namespace(self.remote_namespace.as_ref())?;
+        Ok(Trust { policy, namespace: namespace.to_string() })
     }
 }
 
