@@ -18,7 +18,9 @@ use opkeep_store::{Entry, Lookup};
 use crate::fetch::FetchReport;
 use crate::miss::Miss;
 use crate::query::{Accept, Query};
-use crate::remote::{Claimed, FoundBundle, Limits, ObjectNames, RemoteTarget, UnbundledPlan};
+use crate::remote::{
+    Claimed, ExclusiveCreate, FoundBundle, Limits, ObjectNames, RemoteTarget, UnbundledPlan,
+};
 use crate::tiers::Target;
 
 /// The number of missing entries from which a bundle is looked up: for few, one call more takes longer than it saves.
@@ -187,11 +189,12 @@ impl Target {
         unbundled: &UnbundledPlan,
         limits: Limits<'_>,
     ) -> Result<bool, String> {
-        // The lease is on the digest of the plan, which is no key of an entry. An engine without leases may be sent the same twice.
-        let lease = match remote.has_leases(limits)? {
+        // The lease is on the digest of the plan, which is no key of an entry. Only one that expires is used, since no host takes
+        // over from a killed one. Without leases, an engine may be sent the same twice.
+        let lease = match remote.client().capabilities(limits)? {
             None => return Ok(false),
-            Some(false) => None,
-            Some(true) => match remote.claim(plan, 0, LONGEST_HOLD, limits)? {
+            Some(known) if known.exclusive_create == ExclusiveCreate::None || !known.expires_leases => None,
+            Some(_) => match remote.claim(plan, 0, LONGEST_HOLD, limits)? {
                 Claimed::Granted(lease) => Some(lease),
                 Claimed::Held | Claimed::None => return Ok(false),
             },
@@ -201,7 +204,11 @@ impl Target {
             Some(bundle) => remote.put_bundle(plan, &bundle, unbundled.replaces, limits),
             None => Ok(false),
         };
-        drop(lease);
+        match lease {
+            // Until it expires, hosts that finish a moment later do not send the same again.
+            Some(lease) if is_stored == Ok(true) => lease.leave(),
+            lease => drop(lease),
+        }
         is_stored
     }
 

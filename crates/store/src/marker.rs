@@ -2,8 +2,9 @@
 //!
 //! The names alone do not identify a store, since other programs also have directories `v1` or `entries`. So the
 //! version's directory and each target's directory get a file [`STORE_TAG`] before any other file. An empty directory
-//! is free, since a process may have died after creating and before marking it. Any other directory without a mark is
-//! foreign.
+//! is free, since a process may have died after creating and before marking it; so is a target's directory that has all the
+//! directories of a target, each empty, and no other names than a target's: a power cut may have undone the mark alone. Any other
+//! directory without a mark is foreign.
 //!
 //! Stores of earlier versions have no such file. They are recognized by files that only a store writes, and marked when they
 //! are opened for writing.
@@ -13,12 +14,13 @@ use std::io;
 use std::path::Path;
 
 use crate::entry::prefix::MAGIC;
-use crate::layout::{self, CACHEDIR_TAG, CACHEDIR_TEXT, NEW, STORE_TAG, VERSION};
+use crate::layout::{
+    self, CACHEDIR_TAG, CACHEDIR_TEXT, NEW, STORE_TAG, TARGET_DIRS, TARGET_FILES, UNSENT, VERSION,
+};
 use crate::size::SizeFile;
 use crate::stats::Counters;
 use crate::{StoreError, files};
 use opkeep_fs::{Dir, Names, RootedFs};
-use rustix::io::Errno;
 
 /// The beginning of the mark: the first half of the SHA-256 of `opkeep store 1`.
 const SIGNATURE: &str = "Signature: a31cd1495d27ecdc8270d35df537184e";
@@ -43,7 +45,7 @@ pub(crate) enum Owner {
     Store,
     /// A store of an earlier version, which did not mark directories.
     Unmarked,
-    /// No owner: the directory is empty.
+    /// No owner: nothing is in the directory.
     Free,
     /// Another program.
     Foreign,
@@ -63,7 +65,7 @@ pub(crate) fn owner(fs: &RootedFs, dir: &Dir, level: Level) -> io::Result<Owner>
     let names = dir.list()?;
     let is_temporary =
         |name: &OsStr| name.to_str().is_some_and(|name| layout::creator(name, &[NEW]).is_some());
-    if names.iter().all(|(name, _)| is_temporary(name)) {
+    if names.iter().all(|(name, _)| is_temporary(name)) || level == Level::Target && is_blank(dir, &names) {
         return Ok(Owner::Free);
     }
     // Another process may have marked the directory before it was listed.
@@ -87,19 +89,11 @@ pub(crate) fn claim(fs: &RootedFs, dir: &Dir, level: Level) -> Result<(), StoreE
         Owner::Free | Owner::Unmarked => {
             let text = format!("{SIGNATURE}\n{TEXT}");
             files::write_new(fs, &path.join(STORE_TAG), &text).map_err(|source| trouble("mark", source))?;
-            // A power cut must not keep later files without the mark.
-            match dir.sync() {
-                Err(source) if !is_unsupported(&source) => Err(trouble("sync", source)),
-                _ => Ok(()),
-            }
+            // Best effort: prevents that a power cut keeps later files without the mark.
+            let _ = dir.sync();
+            Ok(())
         }
     }
-}
-
-/// Whether the file system cannot sync directories.
-fn is_unsupported(error: &io::Error) -> bool {
-    let unsupported = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOSYS, Errno::BADF];
-    unsupported.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 fn is_marked(fs: &RootedFs, dir: &Dir) -> io::Result<bool> {
@@ -109,6 +103,24 @@ fn is_marked(fs: &RootedFs, dir: &Dir) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound || crate::error::is_link(&error) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Whether the directory has what opening a target creates, and no entry. What cannot be read is no sign of that.
+fn is_blank(dir: &Dir, names: &Names) -> bool {
+    let is_own = |name: &str| {
+        let seen = dir.look(name);
+        let list = || dir.below(name)?.list();
+        match TARGET_DIRS.contains(&name) {
+            true => list().is_ok_and(|names| names.iter().next().is_none()),
+            false => {
+                let is_new = layout::creator(name, &[NEW]).is_some();
+                is_new || TARGET_FILES.contains(&name) && seen.is_ok_and(|seen| seen.is_file())
+            }
+        }
+    };
+    let has = |wanted: &&str| names.utf8().any(|name| name == *wanted);
+    TARGET_DIRS.iter().filter(|name| **name != UNSENT).all(|name| has(&name))
+        && names.iter().all(|(name, _)| name.to_str().is_some_and(is_own))
 }
 
 /// Returns the first bytes of a file; none, if it is not a regular file.

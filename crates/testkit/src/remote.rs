@@ -311,6 +311,7 @@ impl RemoteEngine for FakeRemote {
         let mut found = Capabilities::new(faults.exclusive_create.unwrap_or(ExclusiveCreate::Proven));
         found.has_counters = !faults.has_no_counters;
         found.has_listing = true;
+        found.expires_leases = true;
         Ok(found)
     }
 

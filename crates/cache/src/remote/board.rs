@@ -188,7 +188,9 @@ impl Board {
             if !arrived.is_empty() {
                 had_news = true;
                 let is_watched = state.table.is_watched(key);
-                if is_watched || state.unclaimed_bytes + bytes_of(&arrived) <= MAX_UNCLAIMED_BYTES {
+                let bytes = bytes_of(&arrived);
+                if is_watched || state.unclaimed_bytes + bytes <= MAX_UNCLAIMED_BYTES {
+                    state.unclaimed_bytes += bytes;
                     state.table.note_entry(key, arrived);
                 }
             }

@@ -270,7 +270,7 @@ impl RemoteClient {
             Err(panic) => panic,
         };
         self.has_warned.store(true, Ordering::Relaxed);
-        // A call that the budget ends is no news about the engine, and one warning is enough.
+        // The budget is used up: one warning is enough.
         match limits.budget.filter(|budget| budget.left().is_zero()) {
             Some(budget) => budget.warning().map_or(Ok(None), Err),
             None => Err(failure),

@@ -122,8 +122,10 @@ fn no_fault_at_any_access_fails_a_build() {
         let path = cache.store().unwrap().path(&key(&name));
         let prepare = || {
             disk.disarm();
-            let _ = std::fs::remove_file(&path);
+            // The first put makes the entry's directory.
+            let _ = std::fs::remove_dir_all(path.parent().unwrap());
             if is_damaged {
+                std::fs::create_dir(path.parent().unwrap()).unwrap();
                 std::fs::write(&path, "damaged").unwrap();
             }
         };

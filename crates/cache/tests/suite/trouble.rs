@@ -207,6 +207,7 @@ fn a_store_that_is_away_is_used_when_it_is_back() {
     let [(_, text)] = &host.warnings()[..] else { panic!("one warning") };
     assert!(text.starts_with("kernels are built and not kept: "), "{text}");
     fs::rename(&away, &root).unwrap();
+    disk.refuses.store(false, Ordering::SeqCst);
     assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
     publish(build(claim(&cache, "tanh")), 2);
     let [(_, text)] = &host.warnings()[..] else { panic!("one message") };

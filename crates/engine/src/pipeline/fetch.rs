@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use opkeep_cache::{Accept, RemotePolicy, WaitBudget};
 use opkeep_digest::Digest;
-use opkeep_store::Entry;
+use opkeep_store::{CacheMode, Entry};
 
 use super::kernel_pipeline::{KernelPipeline, MissReason};
 use crate::Outcome;
@@ -37,7 +37,7 @@ impl KernelPipeline<'_> {
         taken: &(dyn Fn(usize, KernelReport) + Sync),
     ) {
         // No kernel is compiled meanwhile; later, each thread makes its own calls.
-        let budget = WaitBudget::new(longest);
+        let budget = WaitBudget::new(self.allowed_wait(longest));
         // A damaged entry is quarantined under its lock, before another one takes its place.
         let wanted: HashMap<&Digest, usize> = missing
             .iter()
@@ -67,7 +67,12 @@ impl KernelPipeline<'_> {
 
     /// Sets the time that all threads together wait for the remote tier from now on.
     pub(crate) fn limit_waits(&self, time: Duration) {
-        let _ = self.wait_budget.set(WaitBudget::new(time));
+        let _ = self.wait_budget.set(WaitBudget::new(self.allowed_wait(time)));
+    }
+
+    /// Returns how long a build may wait instead of compiling for `time`: as long as it takes, if it must not compile.
+    fn allowed_wait(&self, time: Duration) -> Duration {
+        if self.setup.config.mode == CacheMode::Require { Duration::MAX } else { time }
     }
 
     /// Judges an entry from the remote tier, and reports its kernel.

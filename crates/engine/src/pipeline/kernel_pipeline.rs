@@ -23,6 +23,9 @@ const UPLOAD_LIMITS: (Duration, Duration) = (Duration::from_secs(2), Duration::f
 /// The same for a build that was cancelled: a lease that is not released by then keeps other hosts waiting.
 const CANCELLED_LIMIT: Duration = Duration::from_secs(1);
 
+/// The time for which the remote tier is waited for before the missing kernels are known.
+const EARLY_LIMIT: Duration = Duration::from_secs(2);
+
 /// The pipeline of a build, which takes kernels from the cache, or compiles them.
 pub(crate) struct KernelPipeline<'a> {
     pub(crate) setup: &'a Setup,
@@ -33,12 +36,14 @@ pub(crate) struct KernelPipeline<'a> {
     pub(super) failed: OnceLock<String>,
     /// The time for which the remote tier is waited for, once the missing kernels are known.
     pub(super) wait_budget: OnceLock<WaitBudget>,
+    /// The same for the look-ups before.
+    pub(super) early_budget: WaitBudget,
 }
 
 /// The reason why a kernel is not taken from the store.
 pub(crate) struct MissReason {
     pub(crate) reason: String,
-    /// Whether the entry is damaged, invalid, or not signed by a trusted key.
+    /// Whether the entry is damaged or invalid.
     pub(crate) damaged: bool,
     /// Whether there is a store, and it has no entry of the kernel.
     pub(crate) absent: bool,
@@ -53,7 +58,15 @@ impl<'a> KernelPipeline<'a> {
     ) -> Result<Self, BuildError> {
         let open = |target: &String| runtime.cache.target(target);
         let targets = targets.iter().map(open).collect::<Result<_, _>>()?;
-        Ok(Self { setup, cancel, runtime, targets, failed: OnceLock::new(), wait_budget: OnceLock::new() })
+        Ok(Self {
+            setup,
+            cancel,
+            runtime,
+            targets,
+            failed: OnceLock::new(),
+            wait_budget: OnceLock::new(),
+            early_budget: WaitBudget::new(EARLY_LIMIT),
+        })
     }
 
     /// Returns an error if the build is cancelled, or ends with its first failure.
@@ -80,18 +93,18 @@ impl<'a> KernelPipeline<'a> {
     ///
     /// Waits until the kernels are in the remote cache, for a limited time, and sends those that earlier builds left.
     pub(crate) fn finish(&self, kernels: &[KernelReport]) {
+        let fresh = kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled);
+        let keys: Vec<_> = fresh.filter_map(|kernel| Some(*kernel.key?.digest())).collect();
+        self.targets.iter().for_each(|target| target.sync(&keys));
         let compiled: Duration = kernels.iter().filter_map(|kernel| kernel.compile_time).sum();
         let deadline = Instant::now() + compiled.clamp(UPLOAD_LIMITS.0, UPLOAD_LIMITS.1);
         let left = self.runtime.cache.finish_uploads(deadline, Some(self.cancel));
         if left > 0 && self.cancel.is_cancelled() {
             self.runtime.cache.finish_uploads(Instant::now() + CANCELLED_LIMIT, None);
         }
-        let fresh = kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled);
-        let keys: Vec<_> = fresh.filter_map(|kernel| Some(*kernel.key?.digest())).collect();
         for target in &self.targets {
             target.push_unsent(Some(deadline), Some(self.cancel));
             target.share_plans(Some(deadline), Some(self.cancel));
-            target.sync(&keys);
             target.flush();
         }
     }

@@ -1,6 +1,6 @@
 //! The first look-up of a kernel in a build.
 
-use opkeep_store::{CacheMode, Lookup, Miss, StoreError};
+use opkeep_store::{CacheMode, Lookup, Miss};
 
 use super::kernel_pipeline::{KernelPipeline, MissReason};
 use crate::Outcome;
@@ -44,7 +44,7 @@ impl KernelPipeline<'_> {
                 let miss = uncounted.insert(miss);
                 MissReason {
                     reason: miss.to_string(),
-                    damaged: matches!(miss, Miss::Damaged(_) | Miss::Untrusted(StoreError::Unsigned { .. })),
+                    damaged: matches!(miss, Miss::Damaged(_)),
                     absent: matches!(miss, Miss::Absent),
                 }
             }

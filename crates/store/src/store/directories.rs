@@ -28,6 +28,12 @@ pub(super) fn open(
         let made = files::create_dir(fs, path, trust.is_shared());
         made.map_err(|source| trouble("create", path, source))?;
         opened = fs.open_dir(path);
+        // The owner's programs can write in what an administrator's process creates.
+        if !trust.is_shared()
+            && let (Ok(opened), Some(Ok(parent))) = (&opened, path.parent().map(|parent| fs.open_dir(parent)))
+        {
+            parent.give(opened);
+        }
     }
     match opened.and_then(|directory| Ok((directory.stat()?, directory))) {
         Ok((stat, directory)) => trust.check(path, &stat).map(|()| Some(directory)),

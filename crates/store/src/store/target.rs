@@ -52,7 +52,8 @@ impl TargetStore {
     fn open(store: &Store, dir: PathBuf) -> Result<Self, StoreError> {
         let creates = store.config().access.creates();
         // An existing directory of entries may have some, whose size is not known without a record.
-        let fresh = creates && store.fs().look(&dir.join("entries")).is_err();
+        let fresh = creates
+            && matches!(store.fs().look(&dir.join("entries")), Err(error) if error.kind() == io::ErrorKind::NotFound);
         let exists = store.owned(&dir, Level::Target, creates)?.is_some()
             && store.directory(&dir.join("entries"), creates)?.is_some();
         if creates {
