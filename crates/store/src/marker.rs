@@ -119,7 +119,7 @@ fn is_blank(dir: &Dir, names: &Names) -> bool {
         }
     };
     let has = |wanted: &&str| names.utf8().any(|name| name == *wanted);
-    TARGET_DIRS.iter().filter(|name| **name != UNSENT).all(|name| has(&name))
+    TARGET_DIRS.iter().filter(|name| **name != UNSENT).all(|name| has(name))
         && names.iter().all(|(name, _)| name.to_str().is_some_and(is_own))
 }
 
