@@ -118,8 +118,8 @@ fn is_blank(dir: &Dir, names: &Names) -> bool {
             }
         }
     };
-    let has = |wanted: &&str| names.utf8().any(|name| name == *wanted);
-    TARGET_DIRS.iter().filter(|name| **name != UNSENT).all(|name| has(name))
+    let is_there = |wanted: &str| names.utf8().any(|name| name == wanted);
+    TARGET_DIRS.into_iter().all(|name| name == UNSENT || is_there(name))
         && names.iter().all(|(name, _)| name.to_str().is_some_and(is_own))
 }
 
