@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{
     Children, Created, TARGET, child, fresh, hit, key, lock, miss, names, open, place, snapshot, trial,
-    until, within, without_empty_directories,
+    until, within,
 };
 use libtest_mimic::Trial;
 use opkeep_digest::Digest;
@@ -416,7 +416,6 @@ fn evict(store: &TargetStore) -> u64 {
 fn an_entry_put_while_it_is_evicted() {
     let (_dir, store, raced, disk) = watched();
     idle(&store);
-    without_empty_directories(&store);
     let (mut evicted, mut put_back) = (0, 0);
     let calls = at_every_call(&disk, |at| {
         disk.disarm();
@@ -447,7 +446,6 @@ fn is_moved(disk: &FaultyDisk) -> bool {
 fn an_entry_used_while_it_is_evicted() {
     let (_dir, store, raced, disk) = watched();
     idle(&store);
-    without_empty_directories(&store);
     let (mut stayed, mut put_back) = (0, 0);
     at_every_call(&disk, |at| {
         disk.disarm();

@@ -214,11 +214,3 @@ pub(crate) fn trial(name: &str, body: fn()) -> Trial {
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
-
-/// Removes directories without entries, except for the last, which shows that all were created: each costs a call when listed.
-pub(crate) fn without_empty_directories(store: &TargetStore) {
-    let entries = store.dir().join("entries");
-    for name in names(&entries).iter().filter(|name| *name != "ff") {
-        let _ = fs::remove_dir(entries.join(name));
-    }
-}

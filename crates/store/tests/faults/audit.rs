@@ -133,11 +133,6 @@ fn unnamed(root: &Path) {
     let shard = key(SUBJECT).to_string()[..2].to_owned();
     let unnamed = entries.join(format!(".new{}3", rows::DEAD));
     fs::rename(entries.join(&shard), &unnamed).unwrap();
-    for name in names(&entries) {
-        if name != "ff" && !name.starts_with(".new") && name != key(&other).to_string()[..2] {
-            fs::remove_dir(entries.join(name)).unwrap();
-        }
-    }
     names(&unnamed).iter().for_each(|name| rows::age(&unnamed.join(name)));
     rows::age(&unnamed);
 }

@@ -366,21 +366,10 @@ fn steps(collections: u32) -> impl Strategy<Value = Vec<(Step, usize)>> {
     vec((step, 0..KEYS), 1..5)
 }
 
-/// Keeps only the two directories of the entries and the last one, which shows that all were created.
-fn without_empty_directories(store: &TargetStore) {
-    let used = [0, 1].map(|which| key(&name(which)).to_string()[..2].to_owned());
-    for directory in names(&store.dir().join("entries")) {
-        if directory != "ff" && !used.contains(&directory) {
-            fs::remove_dir(store.dir().join("entries").join(directory)).unwrap();
-        }
-    }
-}
-
 fn play(programs: &[Vec<(Step, usize)>], order: &[u8]) {
     let memory = Path::new("/dev/shm");
     let directory = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap();
     let looks = crate::common::open(directory.path());
-    without_empty_directories(&looks);
     let none = [State::Absent; KEYS];
     let model = Mutex::new(Model {
         states: vec![none],

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use crate::common::room::Watch;
-use crate::common::{Created, TARGET, fresh, key, lock, names, within, without_empty_directories};
+use crate::common::{Created, TARGET, fresh, key, lock, names, within};
 use opkeep_fs::{FsCall, FsOp, Permit};
 use opkeep_store::{GcOptions, LockOutcome, Overwrite, Store, StoreConfig, TargetStore};
 use opkeep_testkit::fault::FaultyDisk;
@@ -41,7 +41,6 @@ fn a_lock_that_is_moved_excludes_others() {
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let names_of_both = ["relu".to_owned(), neighbours().next().unwrap()];
     names_of_both.iter().for_each(|name| put_idle(&store, name));
-    without_empty_directories(&store);
     let (mut kept, mut excluded, mut moves) = (0, 0, 0);
     for which in names_of_both.clone() {
         for at in 1.. {
@@ -83,7 +82,6 @@ fn a_lock_of_another_process_is_not_moved() {
     let raced = Store::open(config).unwrap().target(TARGET).unwrap();
     let names_of_both = ["relu".to_owned(), neighbours().next().unwrap()];
     names_of_both.iter().for_each(|name| put_idle(&store, name));
-    without_empty_directories(&store);
     let mut locked = 0;
     for at in 1.. {
         disk.disarm();

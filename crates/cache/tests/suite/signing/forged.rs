@@ -15,7 +15,7 @@ fn forgeries(one: &Key) -> Vec<(String, Vec<u8>)> {
     };
     let mut all = vec![
         ("it is not signed", good.encode(&key("relu")).unwrap()),
-        ("it has the signatures of nobody", file("relu", &good, b"")),
+        ("it has no signature", file("relu", &good, b"")),
         ("another key of the same name signed it", signed(RIGHT, &[twin])),
         ("a stranger signed it", signed(RIGHT, &[stranger])),
         ("it is signed for another target", signed(Statement { target: "cpu-aarch64", ..RIGHT }, &[one])),
@@ -61,7 +61,7 @@ fn forgeries(one: &Key) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// In the engine, looked up one by one: refused, told once, built, and replaced by what the reader signs.
+/// In the engine, looked up one by one: refused, reported once, built, and replaced by what the reader signs.
 #[test]
 fn forged_entries_are_refused_and_healed() {
     let [one, own] = [&new_key("one"), &new_key("own")];
@@ -77,9 +77,9 @@ fn forged_entries_are_refused_and_healed() {
         let judge = |_: &Entry| panic!("the caller judges what is forged: {why}");
         let ticket = build(cache.get_or_begin(&key("relu"), &Query::new(&judge)).unwrap());
         let warnings = reader.warnings();
-        let is_told = |text: &str| text.contains("is not trusted") || text.contains("is not valid");
+        let is_refusal = |text: &str| text.contains("is not trusted") || text.contains("is not valid");
         assert!(
-            matches!(&warnings[..], [(WarningKind::Remote, text)] if is_told(text) && text.contains("/e/")),
+            matches!(&warnings[..], [(WarningKind::Remote, text)] if is_refusal(text) && text.contains("/e/")),
             "{why}: {warnings:?}"
         );
         assert!(publish(ticket, 3).remote);
@@ -110,7 +110,7 @@ fn forged_entries_are_not_fetched() {
     }
 }
 
-/// In the local store, by whoever may write to it.
+/// In the local store, by another user who may write to it.
 #[test]
 fn forged_entries_of_the_store_are_refused_and_healed() {
     let one = &new_key("one");

@@ -44,7 +44,7 @@ fn an_unsigned_entry_hides_no_signed_one() {
     let (remote, one) = (FakeRemote::new(), new_key("one"));
     let (unsigned, signed) = (text(2), text(1));
     remote.set_object(&entry_name("relu"), builder(&unsigned).encode(&key("relu")).unwrap());
-    // A host that trusts `one` builds, since nobody has signed the kernel.
+    // A host that trusts `one` builds, since the kernel has no signature of `one`.
     let builds = cache(&Host::new(), &remote, &trust(Some(&one), Some(&[&one])));
     publish(build(claim(&builds, "relu")), 1);
     let takes = cache(&Host::new(), &remote, &trust(None, Some(&[&one])));
@@ -242,12 +242,12 @@ fn namespaces_are_kept_apart() {
     drop(build(claim(&open(alone), "relu")));
 }
 
-/// A host whose own key is not trusted by itself waits for nobody: it could not use what it waits for.
+/// A host whose own key is not trusted by itself waits for no other host: it could not use what it waits for.
 #[test]
 fn a_host_that_does_not_trust_its_own_key_sends_without_leases() {
     let (remote, [one, other]) = (FakeRemote::new(), [&new_key("one"), &new_key("other")]);
     let host = Host::new();
-    // Nobody sees what is in its place, so it is replaced.
+    // No host sees what is in its place, so it is replaced.
     remote.set_object(&name_of("relu", one), b"notes".to_vec());
     let cache = cache(&host, &remote, &trust(Some(one), Some(&[other])));
     assert!(publish(build(claim(&cache, "relu")), 1).remote);
