@@ -1,8 +1,8 @@
 //! Entries without what differs between hosts.
 //!
 //! Two stores have the same entry with other times, other stamps and members in another order: a store renews the rules of an
-//! entry, and appends what it renews. A bundle has the entry as nobody validated it, created at no time, with its members sorted
-//! by name, the eager ones first. Its compile time stays, since a store evicts by it, and so do its signatures.
+//! entry, and appends what it renews. A bundle has the entry without a validation stamp and without a time, its members sorted by
+//! name, the eager ones first. Its compile time stays, since a store evicts by it, and so do its signatures.
 
 use std::time::SystemTime;
 

@@ -5,8 +5,9 @@
 //! that is not resumed for a second loses the lock, so it needs no heartbeats.
 //!
 //! **Waits for other hosts.** A caller waits while the other host renews its lease, but no longer than its own build may
-//! take, or than a multiple of what that is expected to take ([`Query::wait_limit`]), from the time at which it began to wait for the key on any host. After that, and in the
-//! [other cases that end a wait](crate::remote::lease::LeaseObserver), the caller builds without the lease. A failure that would
+//! take, or than a multiple of what that is expected to take ([`Query::wait_limit`]), from the time at which it began to wait for
+//! the key on any host. After that, and in the [other cases that end a wait](crate::remote::lease::LeaseObserver), the caller
+//! builds without the lease. A failure that would
 //! repeat reaches all waiters on this host at once; a tier passes on no failures to other hosts. A waiting caller does not call the
 //! engine: a thread asks for the keys of all callers, and the caller acts when there is news of its key.
 //!

@@ -43,7 +43,7 @@ impl Fs {
         let permissions = Permissions::from_mode(mode);
         self.metadata(dir)?;
         let temp = tempfile::Builder::new().prefix(TEMP).permissions(permissions).tempfile_in(dir);
-        // The text of the error has the temporary name, which tells nobody anything.
+        // The text of the error has the temporary name, which helps no user.
         let temp = temp.map_err(|error| io::Error::from(error.kind()))?;
         let path = dir.join(name);
         let (watch, process) = (self.watch().clone(), ProcessId::current());

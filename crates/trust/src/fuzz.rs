@@ -48,7 +48,7 @@ fn signatures(bytes: &[u8]) {
     // A key that signs nothing else.
     let signer = SigningKey::new(KeyName::of_host(7), ed25519_dalek::SigningKey::from_bytes(&[7; 32]));
     let trusted: TrustedKeys = [signer.public_key().clone()].into_iter().collect();
-    assert!(trusted.verify(&message, &signatures).is_err(), "nobody has signed this");
+    assert!(trusted.verify(&message, &signatures).is_err(), "no key has signed this");
     // What others added keeps no host from adding its own signature.
     signatures.insert(&signer.sign(&message));
     let encoded = signatures.encode();

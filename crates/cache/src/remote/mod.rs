@@ -1,8 +1,8 @@
 //! A cache that hosts share: the interface that the client of an engine implements, the calls to it, and the leases of hosts.
 //!
 //! A remote tier never fails a build, and is not trusted: each entry is decoded, all of its digests and, with trusted keys, its
-//! signatures are checked, its validation stamp is set to 0, and the caller decides whether to use it. After a failed call there is a warning, and the
-//! entry is built locally.
+//! signatures are checked, its validation stamp is set to 0, and the caller decides whether to use it. After a failed call there is
+//! a warning, and the entry is built locally.
 //!
 //! Each call ends at the timeout in the configuration, or at the caller's deadline or cancellation if that is earlier. The calls of a
 //! build end when they have taken as long as its compiles may take ([`WaitBudget`]).

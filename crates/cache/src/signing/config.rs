@@ -16,7 +16,7 @@ use crate::remote::Namespace;
 /// | no | yes | what a trusted key signed | that, and what this host built | nothing |
 /// | yes | yes | what a trusted key signed | that, and what this host built | entries that it signs |
 ///
-/// A host that has trusted keys tells the entries that it built from all others by the signature of its
+/// A host that has trusted keys distinguishes the entries that it built from all others by the signature of its
 /// [host key](Self::host_key_file). It signs an entry when it builds it, and never one that it only found, so its signatures are
 /// worth as much as its own builds. Entries that a host built before it had trusted keys have no signature and are built again.
 ///

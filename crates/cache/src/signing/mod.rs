@@ -1,8 +1,8 @@
 //! Trust in entries: which entries this host signs, and whose signatures it demands.
 //!
 //! Two keys sign. The *signing key*, which an administrator gives to the hosts that build, makes entries that other hosts take. The
-//! *host key* only tells this host what it built itself: whoever else may write to its store does not have that key. It counts for
-//! entries of the local store, never for those of the remote tier.
+//! *host key* only marks what this host built itself: others who may write to its store do not have that key. It counts for entries
+//! of the local store, never for those of the remote tier.
 //!
 //! An entry is signed when it is built. One that was found is never signed: its content is another's, and a signature by this host
 //! would keep it trusted after the other's key is retired.

@@ -8,8 +8,8 @@ use opkeep_trust::Message;
 /// The maximum number of messages. One is about a hundred bytes.
 const MAX: usize = 4096;
 
-/// The messages that trusted keys have signed, as this process has verified. They are kept in its memory, since whoever can write to
-/// the store could forge a record there. A message covers all that is signed, so it says the same of an entry with that message again.
+/// The messages that trusted keys have signed, as this process has verified. They are kept in its memory, since others who can write
+/// to the store could forge a record there. A message covers all that is signed, so it says the same of an entry with that message again.
 #[derive(Default)]
 pub(super) struct Verified(Mutex<HashSet<Box<[u8]>>>);
 

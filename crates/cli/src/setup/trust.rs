@@ -63,7 +63,7 @@ fn trusted_keys(text: &str) -> anyhow::Result<TrustedKeys> {
         Some(file) => TrustedKeys::read(&Fs::new(), &PathBuf::from(file))?,
         None => TrustedKeys::parse(text)?,
     };
-    // A variable of a script that is unset must not be a list that trusts nobody, nor one that trusts all.
+    // A variable of a script that is unset must not be a list that trusts no key, nor one that trusts all.
     if keys.is_empty() {
         bail!("there is no key; expected public keys as NAME:BASE64, or @FILE with a list of them");
     }
