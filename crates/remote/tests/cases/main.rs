@@ -9,6 +9,7 @@ mod hosts;
 mod reapi;
 mod redis;
 mod s3;
+mod shared;
 
 use libtest_mimic::Arguments;
 

@@ -6,10 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
-use opkeep_cache::{
-    CancelToken, ObjectName, PutAnswer, RemoteContext, RemoteEngine, RemoteError, RemoteObject,
-};
-use opkeep_testkit::fork;
+use opkeep_cache::{CancelToken, PutAnswer, RemoteContext, RemoteEngine, RemoteError, RemoteObject};
 use opkeep_testkit::is_turn;
 use opkeep_testkit::proxy::{Fault, FaultKind, HangingPort, Proxy, ProxySettings};
 use opkeep_testkit::servers::{BuildGridOptions, Server, ServerKind, trial};
@@ -17,7 +14,8 @@ use opkeep_testkit::servers::{BuildGridOptions, Server, ServerKind, trial};
 use super::fake::Fake;
 use super::http2::Reply;
 use super::{capabilities, client, name};
-use crate::contract::{answers_of_all_calls, content, get, limits};
+use crate::contract::{answers_of_all_calls, get, limits};
+use crate::shared::{CONTENT, Call, GET, PUT, ask_in_children};
 
 pub(super) fn trials() -> Vec<Trial> {
     let buildgrid = ServerKind::BuildGrid(BuildGridOptions::default());
@@ -31,23 +29,10 @@ pub(super) fn trials() -> Vec<Trial> {
     ]
 }
 
-const CONTENT: &[u8] = b"content\r\n";
-
-type Call = fn(&dyn RemoteEngine, &[ObjectName]) -> Result<(), RemoteError>;
-
 /// A name that is stored, and a new one, in each call.
 const CALLS: [(&str, Call); 3] = [
-    ("get", |engine, names| {
-        assert_eq!(get(engine, names)?, [Some(CONTENT.to_vec()), None]);
-        Ok(())
-    }),
-    ("put", |engine, names| {
-        let answers = engine.put_if_absent(&[RemoteObject::new(&names[1], CONTENT)], &limits())?;
-        // A request that is sent again finds what it stored before.
-        assert!(matches!(answers[..], [PutAnswer::Stored | PutAnswer::Existed]), "{answers:?}");
-        assert_eq!(get(engine, &names[1..])?, [Some(CONTENT.to_vec())]);
-        Ok(())
-    }),
+    GET,
+    PUT,
     ("replace", |engine, names| {
         engine.replace(&[RemoteObject::new(&names[0], CONTENT)], &limits())?;
         assert_eq!(get(engine, &names[..1])?, [Some(CONTENT.to_vec())]);
@@ -167,22 +152,7 @@ fn children() -> Result<(), Failed> {
     let fake = Fake::start();
     let proxy = Proxy::start(fake.address())?;
     let engine = client(&format!("grpc://{}", proxy.address()));
-    let names: Vec<_> = (0..4).map(|number| name(&format!("e/{number}"))).collect();
-    let contents: Vec<_> = (0..4).map(|number| content(30_000, number)).collect();
-    for (name, content) in names.iter().zip(&contents) {
-        engine.replace(&[RemoteObject::new(name, content)], &limits()).unwrap();
-    }
-    let ask = |number: usize| {
-        for _ in 0..20 {
-            let found = get(&*engine, &names[number..=number]).unwrap();
-            assert!(found[0].as_ref() == Some(&contents[number]), "another's answer");
-        }
-    };
-    let children: Vec<_> = (0..3).map(|number| fork(move || ask(number), false)).collect();
-    ask(3);
-    assert!(children.into_iter().all(|child| child.wait()));
-    // Each child made a connection, and the parent kept its own.
-    assert_eq!(proxy.counts().connections, 4);
+    ask_in_children(&*engine, &proxy, name, 20);
     Ok(())
 }
 

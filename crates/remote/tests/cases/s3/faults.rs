@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use libtest_mimic::{Failed, Trial};
-use opkeep_cache::{ClaimAnswer, ClaimTerms, ObjectName, PutAnswer, RemoteEngine, RemoteError, RemoteObject};
+use opkeep_cache::{ClaimAnswer, ClaimTerms, RemoteError, RemoteObject};
 use opkeep_testkit::proxy::{Fault, FaultKind, Proxy, ProxySettings};
 use opkeep_testkit::servers::{Server, ServerKind, trial};
 
 use super::{client, name};
 use crate::contract::{get, lease, limits};
+use crate::shared::{CONTENT, Call, GET, PUT};
 
 /// The bytes between two cuts: a request to this server takes milliseconds, and a dialogue has more than a thousand bytes. It has no
 /// divisor in common with the lengths of what a dialogue is made of.
 const STEP: u64 = 13;
 const HOUR: Duration = Duration::from_secs(3600);
-const CONTENT: &[u8] = b"content\r\n";
 
 pub(super) fn trials() -> Vec<Trial> {
     vec![
@@ -25,21 +25,10 @@ pub(super) fn trials() -> Vec<Trial> {
     ]
 }
 
-type Call = fn(&dyn RemoteEngine, &[ObjectName]) -> Result<(), RemoteError>;
-
 /// A name that is stored, and a new one, in each call.
 const CALLS: [(&str, Call); 3] = [
-    ("get", |engine, names| {
-        assert_eq!(get(engine, names)?, [Some(CONTENT.to_vec()), None]);
-        Ok(())
-    }),
-    ("put", |engine, names| {
-        let answers = engine.put_if_absent(&[RemoteObject::new(&names[1], CONTENT)], &limits())?;
-        // A request that is sent again finds what it stored before.
-        assert!(matches!(answers[..], [PutAnswer::Stored | PutAnswer::Existed]), "{answers:?}");
-        assert_eq!(get(engine, &names[1..])?, [Some(CONTENT.to_vec())]);
-        Ok(())
-    }),
+    GET,
+    PUT,
     ("claim", |engine, names| {
         let answers = engine.claim(&names[1..], &lease(1, 0), ClaimTerms::new(1, HOUR), &limits())?;
         // Also if the first request was executed and its answer was lost.

@@ -1,12 +1,11 @@
 //! Encrypted connections.
 
 use libtest_mimic::{Failed, Trial};
-use opkeep_cache::{RemoteError, RemoteObject};
 use opkeep_remote::open;
 use opkeep_testkit::servers::{CertificateKind, Server, ServerKind, TestAuthority, trial_with};
 
 use super::{KEYS, client, name, options};
-use crate::contract::{content, get, limits};
+use crate::shared::ask_encrypted;
 
 pub(super) fn trials() -> Vec<Trial> {
     let missing = ServerKind::Moto.missing().or_else(TestAuthority::missing);
@@ -19,16 +18,6 @@ fn encrypted() -> Result<(), Failed> {
     let mut options = options(&KEYS);
     options.authorities = Some(authority.certificate());
     let engine = open(&server.url(), &options).unwrap();
-    let sizes = [0, 10, 100_000, 5 << 20];
-    let names = sizes.map(|size| name(&format!("of-{size}")));
-    let contents = sizes.map(|size| content(size, 1));
-    let objects: Vec<_> =
-        names.iter().zip(&contents).map(|(name, content)| RemoteObject::new(name, content)).collect();
-    engine.replace(&objects, &limits()).unwrap();
-    assert!(get(&*engine, &names).unwrap() == contents.map(Some));
-    match get(&*client(&server.url()), &names) {
-        Err(RemoteError::Unreachable { reason }) => assert!(reason.contains("UnknownIssuer"), "{reason}"),
-        other => panic!("{other:?}"),
-    }
+    ask_encrypted(&*engine, &*client(&server.url()), name);
     Ok(())
 }
