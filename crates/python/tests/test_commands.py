@@ -56,6 +56,31 @@ class CommandTest(CacheTest):
         self.assert_typed(inspected, results.InspectResult)
         self.assertTrue(inspected["files"][0]["valid"])
 
+    def test_builds_share_a_remote_cache(self) -> None:
+        """Two stores are two hosts; the second takes what the first signed, and compiles without a trusted signature."""
+        with tempfile.TemporaryDirectory() as directory, mock.patch.dict(os.environ, XDG_STATE_HOME=directory):
+            shared = Path(directory, "shared")
+            shared.mkdir()
+            keys = {name: self.generate_key(Path(directory, name), name) for name in ("one", "two")}
+
+            def build(host: str, trusted: list[str], **flags: Any) -> results.BuildResult:
+                flags.update(cache_dir=Path(directory, f"store-{host}"), remote=f"file://{shared}")
+                return self.build(remote_namespace="tests", trusted_keys=trusted, **flags)
+
+            first = build("first", [keys["one"]], sign_key=Path(directory, "one"))
+            self.assertEqual((first["compiled"], first["from_remote"]), (first["kernels"], 0))
+            second = build("second", list(keys.values()), remote_mode="read")
+            self.assertEqual((second["compiled"], second["from_remote"]), (0, first["kernels"]))
+            self.assert_typed(second, results.BuildResult)
+            third = build("third", [keys["two"]], remote_mode="read")
+            self.assertEqual((third["compiled"], third["from_remote"]), (first["kernels"], 0))
+
+    def generate_key(self, file: Path, name: str) -> str:
+        """Write a secret key to a file, and return its public key."""
+        text, code, error = _native.run(["key", "generate", f"--out={file}", name], lambda level, text: None)
+        self.assertEqual((code, error), (0, None))
+        return str(json.loads(text)["public_key"])
+
     def test_problems_are_a_result(self) -> None:
         self.cache.publish(KEY, FILES)
         (entry,) = Path(self.root).rglob("*.kern")
@@ -136,6 +161,10 @@ class CommandTest(CacheTest):
                 *("--toolchain-input=a", "--toolchain-input=b", "--"),
             ],
         )
+        self.assertEqual(
+            line("build", sign_key=Path("~/secret"), trusted_keys=["one:AA==", "@list"]),
+            ["build", f"--sign-key={Path.home()}/secret", "--trusted-keys=one:AA== @list", "--"],
+        )
 
     def test_every_flag_of_a_command_is_a_keyword(self) -> None:
         for command, known in commands.FLAGS.items():
@@ -148,7 +177,7 @@ class CommandTest(CacheTest):
             flags = [flag.replace("op_compiler_cache_", "cache_") for flag in flags]
             self.assertEqual(sorted(flags), sorted(known), command)
             function = getattr(opkeep, command)
-            described = re.findall(r"^ +- `(\w+)`: ", function.__doc__, re.M)
+            described = re.findall(r"^ *- `(\w+)`: ", function.__doc__, re.M)
             self.assertEqual(sorted(described), sorted(known), command)
             # As `help(opkeep.build)` shows it.
             shown = pydoc.plain(pydoc.render_doc(function))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from . import _native
@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 _UNDERSCORED = {"op_debug_level", "op_debug_config"}
 """The flags that have underscores themselves."""
 
-_PATHS = {"against", "cache_dir", "cann", "kernel_meta", "op_debug_config", "toolchain_input"}
+_PATHS = {"against", "cache_dir", "cann", "kernel_meta", "op_debug_config", "sign_key", "toolchain_input"}
 """The arguments that are paths."""
+
+_LISTS = {"trusted_keys"}
+"""The arguments whose values are one text, separated by spaces."""
 
 
 def build(
@@ -56,6 +59,11 @@ def build(
     op_debug_level: int | None = None,
     op_debug_config: StrPath | None = None,
     trust_imported: bool = False,
+    remote: str | None = None,
+    remote_mode: Literal["off", "read", "read-write"] | None = None,
+    remote_namespace: str | None = None,
+    sign_key: StrPath | None = None,
+    trusted_keys: str | Sequence[str] | None = None,
     no_kernel_meta: bool = False,
     kernel_meta: StrPath | None = None,
     replace: bool = False,
@@ -81,6 +89,17 @@ def build(
     - `op_debug_config`: a file with debug options. Kernels with debug options are not stored.
     - `trust_imported`: also reuse imported kernels of an equal operator, target and options, but of an unknown
       toolchain.
+    - `remote`: the URL of the cache that hosts share, such as `redis://HOST` (docs/remote.md); without it,
+      OPKEEP_REMOTE, or none.
+    - `remote_mode`: how the remote cache is used: `off`, `read` or `read-write`; without it, OPKEEP_REMOTE_MODE, or
+      `read-write`.
+    - `remote_namespace`: the part of the remote cache: products and teams that use one engine choose different names;
+      without it, OPKEEP_REMOTE_NAMESPACE, or `default`.
+    - `sign_key`: the file of the secret key that signs the kernels which this host shares; without it,
+      OPKEEP_SIGN_KEY, or none.
+    - `trusted_keys`: the public keys that are trusted, `NAME:BASE64`, or `@FILE` with a list of them. Then only
+      kernels are used that one of them signed, or that this host compiled; without it, OPKEEP_TRUSTED_KEYS, or
+      kernels are used without signatures.
     - `no_kernel_meta`: write no kernels to `rank_N/kernel_meta`.
     - `kernel_meta`: write kernels to this directory instead of `rank_N/kernel_meta`.
     - `replace`: replace kernels in `kernel_meta` that opkeep did not write; they go to a quarantine.
@@ -264,6 +283,8 @@ def _arguments(command: str, paths: Iterable[StrPath], arguments: Mapping[str, A
         if name in _PATHS:
             several = isinstance(value, (list, tuple))
             value = [path_of(name, one) for one in (value if several else [value]) if one is not None]
+        if name in _LISTS and isinstance(value, (list, tuple)):
+            value = " ".join(map(_text, value))
         line += [flag if text is None else f"{flag}={text}" for text in _values(value)]
     return [*line, "--", *(path_of("paths", path) for path in paths)]
 

@@ -56,6 +56,7 @@ class BuiltKernel(TypedDict):
     outcome: Literal["reused", "compiled", "shared", "bypassed", "skipped", "cancelled", "failed"]
     reason: str | None
     imported: Imported | None
+    from_remote: bool
     compile_ms: float | None
     bytes: int | None
 
@@ -103,6 +104,7 @@ class BuildResult(Result, _BuildPlacement):
     skipped: int
     cancelled: int
     failed: int
+    from_remote: int
     elapsed_ms: float
     results: list[BuiltKernel]
     interrupted: bool
