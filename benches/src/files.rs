@@ -64,12 +64,12 @@ pub fn publish(directory: &Path, target: &Path, bytes: &[u8]) -> io::Result<()> 
     std::fs::rename(&temp, target)
 }
 
-/// Creates a directory, whose parent exists.
+/// Creates a directory, and its parents, where there is none.
 ///
 /// # Errors
 /// It cannot be created.
 pub fn make_directory(path: &Path) -> io::Result<()> {
-    std::fs::create_dir(path)
+    std::fs::create_dir_all(path)
 }
 
 /// Removes a file.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use opkeep_benches::{Kernel, write};
+use opkeep_benches::{Kernel, make_directory, write};
 use opkeep_digest::Digest;
 use opkeep_fs::{Clock, FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{EntryBuilder, LimitSettings, Store, StoreConfig, TargetStore};
@@ -41,7 +41,12 @@ pub(crate) fn open(config: StoreConfig) -> TargetStore {
 
 /// Creates files with the names of entries `from..to`, of one byte each, for benchmarks that read no entry.
 pub(crate) fn fill(store: &TargetStore, from: u64, to: u64) {
-    (from..to).for_each(|number| write(&store.path(&key(number)), b"-").unwrap());
+    for number in from..to {
+        let path = store.path(&key(number));
+        // A store makes the directory of an entry when it puts the first one there.
+        make_directory(path.parent().unwrap()).unwrap();
+        write(&path, b"-").unwrap();
+    }
 }
 
 /// A clock that is ahead: a new entry looks idle for that time.

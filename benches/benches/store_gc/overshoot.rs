@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use opkeep_benches::{Budgets, Figure, Kernel, directory, is_measured, thousands};
+use opkeep_benches::{Budgets, Figure, Kernel, bare_walk, directory, is_measured, thousands};
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 
 use crate::common::{child, config, draft, idle, key, open};
@@ -35,11 +35,13 @@ struct Log(Mutex<Vec<(u128, i64)>>);
 
 impl Watcher for Log {
     fn before(&self, call: &FsCall<'_>) -> Permit {
-        let name = call.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let begins = |path: &Path, start| {
+            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(start))
+        };
         let bytes = match call.op {
-            FsOp::Write if name.starts_with("put-") => call.bytes as i64,
-            // All entries have one size.
-            FsOp::Remove if name.starts_with("evict-") => -1,
+            FsOp::Write if begins(call.path, "put-") => call.bytes as i64,
+            // All entries have one size. The next one that is moved to this name replaces the previous one.
+            FsOp::Rename if call.to.is_some_and(|to| begins(to, "evict-")) => -1,
             _ => return Permit::Go,
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
@@ -91,7 +93,12 @@ fn run(processes: u64, puts: u64, (object_bytes, megabytes, pause): (usize, u64,
         put += bytes.max(0);
         most = most.max(now);
     }
-    [most, put, now].map(|bytes| u64::try_from(bytes).unwrap())
+    // The logs are right only if they give what is there at the end.
+    let an_entry = open(config(directory.path(), megabytes)).path(&key(0));
+    let (_, there) = bare_walk(an_entry.ancestors().nth(2).unwrap()).unwrap();
+    let [most, put, now] = [most, put, now].map(|bytes| u64::try_from(bytes).unwrap());
+    assert_eq!(there, now, "the bytes that are there, and by the logs");
+    [most, put, now]
 }
 
 pub(crate) fn table(budgets: &mut Budgets) {
