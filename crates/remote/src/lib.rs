@@ -1,6 +1,6 @@
 //! Clients of the engines through which hosts share a kernel cache.
 //!
-//! [`open`] turns a URL into a [`RemoteEngine`]. The cache decides what an engine is asked, when it is asked again, and
+//! [`open`] turns a URL into a [`RemoteEngine`], and [`RemoteSettings`] turns settings in texts into all that a cache needs. The cache decides what an engine is asked, when it is asked again, and
 //! whether its answers are used; a client only speaks the protocol of its engine, within the limits of each call.
 //!
 //! | URL | engine |
@@ -25,12 +25,14 @@ mod options;
 mod reapi;
 mod redis;
 mod s3;
+pub mod settings;
 mod url;
 
 pub use error::OpenError;
 pub use listing::list_all;
 pub use open::open;
 pub use options::{OpenOptions, Variable};
+pub use settings::{RemoteSettings, SettingText, SettingsError, Variables};
 pub use url::{Endpoint, FileUrl, Host, ReapiUrl, RedisUrl, RemoteUrl, S3Style, S3Url, Secret, UrlError};
 
 pub use opkeep_cache::RemoteEngine;

@@ -1,8 +1,11 @@
 //! The settings of a remote tier.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
+
+use thiserror::Error;
 
 use super::engine::RemoteEngine;
 use super::health::Health;
@@ -59,7 +62,7 @@ impl fmt::Debug for RemoteConfig {
     }
 }
 
-/// The uses of a remote tier.
+/// The uses of a remote tier. The texts are `off`, `read` and `read-write`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RemotePolicy {
@@ -70,4 +73,34 @@ pub enum RemotePolicy {
     /// Entries are read and published, and leases prevent that several hosts build the same entry.
     #[default]
     ReadWrite,
+}
+
+/// A text is no use of a remote tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("expected off, read or read-write")]
+pub struct RemotePolicyError;
+
+impl FromStr for RemotePolicy {
+    type Err = RemotePolicyError;
+
+    fn from_str(text: &str) -> Result<Self, RemotePolicyError> {
+        let policies = [Self::Off, Self::Read, Self::ReadWrite];
+        policies.into_iter().find(|policy| policy.as_str() == text).ok_or(RemotePolicyError)
+    }
+}
+
+impl RemotePolicy {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Read => "read",
+            Self::ReadWrite => "read-write",
+        }
+    }
+}
+
+impl fmt::Display for RemotePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }

@@ -27,7 +27,7 @@ mod wait_budget;
 pub(crate) use board::{News, Watch};
 pub(crate) use bundles::UnbundledPlan;
 pub(crate) use call::{Limits, guarded};
-pub use config::{RemoteConfig, RemotePolicy};
+pub use config::{RemoteConfig, RemotePolicy, RemotePolicyError};
 pub use context::RemoteContext;
 pub use engine::{
     Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, ListedObject, Listing, PutAnswer, RemoteEngine,

@@ -3,7 +3,7 @@
 use opkeep_cache::{Namespace, RemotePolicy};
 
 /// The cache that hosts share, and its use.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct RemoteArgs {
     /// The cache that hosts share, in an engine that exists: redis://HOST[:PORT][/DATABASE], rediss://..., s3://BUCKET[/PREFIX]
     /// [?endpoint=URL], grpc://HOST:PORT[/INSTANCE], grpcs://..., or file:///DIRECTORY on a file system that all hosts mount.
@@ -13,20 +13,10 @@ pub(crate) struct RemoteArgs {
     pub(crate) remote: Option<String>,
     /// How the remote cache is used: off (not at all), read, or read-write [default: $OPKEEP_REMOTE_MODE, if unset
     /// read-write]
-    #[arg(long, value_name = "MODE", value_parser = mode)]
+    #[arg(long, value_name = "MODE")]
     pub(crate) remote_mode: Option<RemotePolicy>,
     /// The part of the remote cache: products and teams that use one engine choose different names [default:
     /// $OPKEEP_REMOTE_NAMESPACE, if unset default]
     #[arg(long, value_name = "NAME")]
     pub(crate) remote_namespace: Option<Namespace>,
-}
-
-/// Parses the use of a remote cache.
-pub(crate) fn mode(text: &str) -> Result<RemotePolicy, String> {
-    match text {
-        "off" => Ok(RemotePolicy::Off),
-        "read" => Ok(RemotePolicy::Read),
-        "read-write" => Ok(RemotePolicy::ReadWrite),
-        _ => Err("expected off, read or read-write".to_owned()),
-    }
 }

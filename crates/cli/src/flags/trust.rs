@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// The key that signs kernels, and those that are trusted.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct TrustArgs {
     /// The file of the secret key that signs the kernels which this host compiles and shares; see opkeep help key [default:
     /// $OPKEEP_SIGN_KEY, if unset none]

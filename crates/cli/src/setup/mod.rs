@@ -2,7 +2,6 @@
 
 mod remote;
 pub(crate) mod targets;
-mod trust;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,8 +14,7 @@ use opkeep_backend_ascend::{AscendConfig, Driver};
 use opkeep_fs::CancelToken;
 use opkeep_store::StoreConfig;
 
-pub(crate) use self::remote::{check_remote_is_written, namespace, remote};
-pub(crate) use self::trust::{is_secret_key, sign_key, signature_policy, trust};
+pub(crate) use self::remote::{remote_settings, sign_key, signature_settings};
 use crate::flags::compile::CompileArgs;
 use crate::flags::store::StoreArgs;
 use crate::ui::env;

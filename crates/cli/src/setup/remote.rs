@@ -1,72 +1,57 @@
-//! The remote cache, from the arguments and the environment.
+//! The remote cache and the keys, from the arguments and the environment.
+
+use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
-use opkeep_cache::{Namespace, RemoteConfig, RemotePolicy};
+use opkeep_cache::Namespace;
+use opkeep_remote::{RemoteSettings, SettingText};
+use opkeep_trust::SigningKey;
 
-use crate::flags::remote::{RemoteArgs, mode};
+use crate::flags::remote::RemoteArgs;
+use crate::flags::trust::TrustArgs;
 use crate::ui::env;
 
-/// Returns the remote cache that the flags name; if unset, the one that the environment names. It is not called yet.
-///
-/// # Errors
-/// The URL, the mode or the namespace is not valid.
-pub(crate) fn remote(args: &RemoteArgs) -> anyhow::Result<Option<RemoteConfig>> {
-    let policy = match args.remote_mode {
-        Some(policy) => policy,
-        None => remote_policy()?,
-    };
-    if policy == RemotePolicy::Off {
-        return Ok(None);
-    }
-    let (url, origin) = match &args.remote {
-        Some(url) => (url.clone(), "--remote"),
-        None => match env::text(env::REMOTE)? {
-            Some(url) => (url, env::REMOTE),
-            None => return Ok(None),
-        },
-    };
-    let namespace = namespace(args.remote_namespace.as_ref())?;
-    // The URL may contain a password, so it is in no message.
-    let engine = opkeep_remote::open(&url, &env::remote_options()).context(origin)?;
-    let mut config = RemoteConfig::new(engine);
-    (config.policy, config.namespace) = (policy, namespace);
-    Ok(Some(config))
+/// Returns the settings of the remote cache and the keys that the flags name; those that are unset are from the environment.
+pub(crate) fn remote_settings(remote: &RemoteArgs, trust: &TrustArgs) -> RemoteSettings {
+    let mut settings = RemoteSettings::default();
+    settings.url = text(remote.remote.as_ref(), "--remote");
+    settings.mode = remote.remote_mode.map(|mode| SettingText::new(mode.to_string(), "--remote-mode"));
+    settings.namespace = remote.remote_namespace.as_ref().map(namespace);
+    settings.sign_key = trust.sign_key.as_deref().map(sign_key_setting);
+    settings.trusted_keys = text(trust.trusted_keys.as_ref(), "--trusted-keys");
+    settings.or_variables(&env::variables())
 }
 
-/// Returns the use of the remote cache that the environment names.
-///
-/// # Errors
-/// It is not valid.
-fn remote_policy() -> anyhow::Result<RemotePolicy> {
-    match env::text(env::REMOTE_MODE)? {
-        Some(text) => mode(&text)
-            .map_err(anyhow::Error::msg)
-            .with_context(|| format!("{} is `{text}`", env::REMOTE_MODE)),
-        None => Ok(RemotePolicy::ReadWrite),
-    }
+/// Returns what is demanded of signatures, and the namespace that they are for; what is unset is from the environment.
+pub(crate) fn signature_settings(
+    trusted_keys: Option<&String>,
+    in_namespace: Option<&Namespace>,
+) -> RemoteSettings {
+    let mut settings = RemoteSettings::default();
+    settings.trusted_keys = text(trusted_keys, "--trusted-keys");
+    settings.namespace = in_namespace.map(namespace);
+    settings.or_variables(&env::variables())
 }
 
-/// Checks that the environment lets a command send kernels.
+/// Reads the secret key in a file that a flag names.
 ///
 /// # Errors
-/// It does not ([`env::RemoteNotWritten`]), or is not valid.
-pub(crate) fn check_remote_is_written() -> anyhow::Result<()> {
-    match remote_policy()? {
-        RemotePolicy::ReadWrite => Ok(()),
-        _ => Err(env::RemoteNotWritten.into()),
-    }
+/// It cannot be read, or it is not private. `file` is the text of a secret key, which is in no message.
+pub(crate) fn sign_key(file: &Path) -> anyhow::Result<Arc<SigningKey>> {
+    let mut settings = RemoteSettings::default();
+    settings.sign_key = Some(sign_key_setting(file));
+    settings.signing_key()?.context("there is no key")
 }
 
-/// Returns the namespace that the flags name; if unset, the one that the environment names.
-///
-/// # Errors
-/// It is not valid.
-pub(crate) fn namespace(flag: Option<&Namespace>) -> anyhow::Result<Namespace> {
-    if let Some(namespace) = flag {
-        return Ok(namespace.clone());
-    }
-    match env::text(env::REMOTE_NAMESPACE)? {
-        Some(text) => text.parse().with_context(|| format!("{} is `{text}`", env::REMOTE_NAMESPACE)),
-        None => Ok(Namespace::default()),
-    }
+fn sign_key_setting(file: &Path) -> SettingText {
+    SettingText::new(file, "--sign-key")
+}
+
+fn namespace(namespace: &Namespace) -> SettingText {
+    SettingText::new(namespace.as_str(), "--remote-namespace")
+}
+
+fn text(value: Option<&String>, origin: &str) -> Option<SettingText> {
+    value.map(|value| SettingText::new(value, origin))
 }

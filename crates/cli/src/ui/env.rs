@@ -12,16 +12,18 @@ use opkeep::ViewConfig;
 use opkeep_artifact::is_safe_file_name;
 use opkeep_backend_ascend::{AscendConfig, Search, VARIABLES};
 use opkeep_backend_cpu::CpuConfig;
-use opkeep_remote::OpenOptions;
+use opkeep_remote::Variables;
 use opkeep_store::LimitSettings;
 
 /// The variable that limits the number of entries of a store.
 pub const MAX_ENTRIES_VARIABLE: &str = "OPKEEP_MAX_CACHE_ENTRIES";
 
-/// The variables that name the remote cache, its use, and the part of it.
+/// The prefix of the variables that name a remote cache and keys.
+const PREFIX: &str = "OPKEEP";
+
+/// The variables that name the remote cache and its use.
 pub(crate) const REMOTE: &str = "OPKEEP_REMOTE";
 pub(crate) const REMOTE_MODE: &str = "OPKEEP_REMOTE_MODE";
-pub(crate) const REMOTE_NAMESPACE: &str = "OPKEEP_REMOTE_NAMESPACE";
 
 /// The environment says that the remote cache is not written.
 #[derive(Debug)]
@@ -35,29 +37,14 @@ impl fmt::Display for RemoteNotWritten {
 
 impl std::error::Error for RemoteNotWritten {}
 
-/// The variables that name the key that signs kernels, and those that are trusted.
-pub(crate) const SIGN_KEY: &str = "OPKEEP_SIGN_KEY";
-pub(crate) const TRUSTED_KEYS: &str = "OPKEEP_TRUSTED_KEYS";
-
 /// Returns the value of a variable that is set and not empty.
 fn var(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Returns the text of a variable that is set and not empty.
-///
-/// # Errors
-/// It is not UTF-8.
-pub(crate) fn text(name: &str) -> anyhow::Result<Option<String>> {
-    let text = var(name).map(OsString::into_string).transpose();
-    text.ok().with_context(|| format!("{name} is not UTF-8"))
-}
-
-/// Returns what the clients of remote caches need besides a URL.
-pub(crate) fn remote_options() -> OpenOptions {
-    let mut options = OpenOptions::default();
-    options.variable = Some(Arc::new(|name: &str| var(name)?.into_string().ok()));
-    options
+/// Returns the variables that name a remote cache and keys.
+pub(crate) fn variables() -> Variables {
+    Variables::new(PREFIX, Arc::new(var)).with_home(std::env::home_dir())
 }
 
 /// Returns the store's directory from the environment, for a command line that names none.
@@ -72,20 +59,6 @@ pub(crate) fn cache_dir() -> Option<PathBuf> {
         .or_else(|| {
             std::env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".cache/opkeep"))
         })
-}
-
-/// Returns the file of the key that signs kernels.
-pub(crate) fn sign_key() -> Option<PathBuf> {
-    var(SIGN_KEY).map(PathBuf::from)
-}
-
-/// Returns the file of the key by which this host recognizes what it compiled. It is not in the store, which others may write to, and
-/// which may become part of an image.
-pub(crate) fn host_key_file() -> Option<PathBuf> {
-    let state = var("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || std::env::home_dir().filter(|home| home.is_absolute());
-    let state = state.or_else(|| home().map(|home| home.join(".local/state")));
-    state.map(|state| state.join("opkeep/host-key"))
 }
 
 /// Returns the values of the variables that limit the store.

@@ -54,8 +54,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let cancel = output.cancel_on_signal();
-    let remote = setup::remote(&args.remote)?;
-    let trust = setup::trust(&args.trust, &args.remote)?;
+    let settings = setup::remote_settings(&args.remote, &args.trust);
+    let (remote, trust) = (settings.remote()?, settings.trust()?);
     if args.trust_imported && trust.policy.trusted_keys().is_some() {
         output.print_warning(
             "imported kernels have no signature, so none is used: --trust-imported has no effect",

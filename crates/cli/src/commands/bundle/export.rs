@@ -157,7 +157,7 @@ fn refuse_input(args: &Args) -> anyhow::Result<()> {
 }
 
 fn signer(path: &Path, trust: &Trust) -> anyhow::Result<Signer> {
-    Ok(Signer::new(setup::sign_key(path).context("--sign-key")?, trust.namespace.clone()))
+    Ok(Signer::new(setup::sign_key(path)?, trust.namespace.clone()))
 }
 
 /// Returns the keys that the arguments name; none if they name none.

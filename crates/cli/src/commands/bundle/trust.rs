@@ -46,9 +46,8 @@ impl TrustArgs {
     /// # Errors
     /// A key is not valid, a list cannot be read, or other users can change it; or the namespace of the environment is not valid.
     pub(crate) fn read(&self) -> anyhow::Result<Trust> {
-        let policy = setup::signature_policy(self.trusted_keys.as_deref())?;
-        let namespace = setup::namespace(self.remote_namespace.as_ref())?;
-        Ok(Trust { policy, namespace: namespace.to_string() })
+        let settings = setup::signature_settings(self.trusted_keys.as_ref(), self.remote_namespace.as_ref());
+        Ok(Trust { policy: settings.signature_policy()?, namespace: settings.namespace()?.to_string() })
     }
 }
 

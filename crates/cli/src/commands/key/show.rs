@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use opkeep_fs::Fs;
+use opkeep_remote::settings::is_secret_key;
 use opkeep_trust::{KeyTextError, PublicKey, SigningKey, TrustError, read_public_keys};
 use serde::Serialize;
 
 use super::line::line;
-use crate::setup::is_secret_key;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::Text;

@@ -9,11 +9,12 @@ use opkeep_cache::{
     ListedObject, Namespace, ObjectName, RemoteContext, RemoteEngine, RemoteError, StoredKind, StoredName,
 };
 use opkeep_fs::CancelToken;
-use opkeep_remote::list_all;
+use opkeep_remote::{RemoteSettings, SettingText, list_all};
 use serde::Serialize;
 
-use super::url::url;
 use crate::flags::remote::RemoteArgs;
+use crate::flags::trust::TrustArgs;
+use crate::setup;
 use crate::ui::env;
 use crate::ui::output::Output;
 use crate::ui::text::counted;
@@ -36,31 +37,32 @@ pub(super) struct RemoteUrl {
 }
 
 impl RemoteUrl {
-    pub(super) fn namespace(&self) -> anyhow::Result<Namespace> {
-        match (&self.remote_namespace, env::text(env::REMOTE_NAMESPACE)?) {
-            (Some(namespace), _) => Ok(namespace.clone()),
-            (None, Some(text)) => {
-                text.parse().with_context(|| format!("{} is not valid", env::REMOTE_NAMESPACE))
-            }
-            (None, None) => Ok(Namespace::default()),
-        }
+    /// Returns the settings; those that are unset are from the environment.
+    pub(super) fn settings(&self, trust: &TrustArgs) -> RemoteSettings {
+        let remote_namespace = self.remote_namespace.clone();
+        let named = RemoteArgs { remote_namespace, ..RemoteArgs::default() };
+        let mut settings = setup::remote_settings(&named, trust);
+        settings.url = url(self.url.as_ref()).or(settings.url);
+        settings
     }
+}
 
-    /// Returns the same as the arguments of a build.
-    pub(super) fn remote_args(&self) -> RemoteArgs {
-        RemoteArgs {
-            remote: self.url.clone(),
-            remote_mode: None,
-            remote_namespace: self.remote_namespace.clone(),
-        }
-    }
+/// Returns the URL of an argument.
+pub(super) fn url(argument: Option<&String>) -> Option<SettingText> {
+    argument.map(|url| SettingText::new(url, "URL"))
+}
 
-    /// Creates the client of the engine.
-    pub(super) fn engine(&self) -> anyhow::Result<Arc<dyn RemoteEngine>> {
-        let url = url(self.url.as_deref())?;
-        // The URL may contain a password, so it is in no message.
-        opkeep_remote::open(&url, &env::remote_options()).context("URL")
-    }
+/// Creates the client of the engine.
+///
+/// # Errors
+/// None is named, or its URL is not valid.
+pub(super) fn engine(settings: &RemoteSettings) -> anyhow::Result<Arc<dyn RemoteEngine>> {
+    settings.engine()?.with_context(unnamed)
+}
+
+/// Returns the error for a command that needs an engine.
+pub(super) fn unnamed() -> String {
+    format!("no remote cache is named: give its URL, or set {}", env::REMOTE)
 }
 
 /// The part of a remote cache that a command works on.
@@ -89,7 +91,8 @@ pub(super) struct Stored {
 
 impl RemoteCache {
     pub(super) fn open(args: &RemoteUrl, output: &Output) -> anyhow::Result<Self> {
-        let (engine, namespace) = (args.engine()?, args.namespace()?);
+        let settings = args.settings(&TrustArgs::default());
+        let (engine, namespace) = (engine(&settings)?, settings.namespace()?);
         Ok(Self { engine, namespace, cancel: output.cancel_on_signal() })
     }
 

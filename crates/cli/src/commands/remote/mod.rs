@@ -6,7 +6,6 @@ mod gc;
 mod ls;
 mod push;
 mod stats;
-mod url;
 
 use clap::Subcommand;
 

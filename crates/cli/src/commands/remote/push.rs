@@ -3,16 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
-use opkeep_cache::{Cache, CacheConfig, Entry, PushReport, RemoteConfig};
+use opkeep_cache::{Cache, CacheConfig, PushReport, RemoteConfig, RemotePolicy};
 use opkeep_store::Access;
 use serde::Serialize;
 
-use super::contents::RemoteUrl;
+use super::contents::{RemoteUrl, engine};
 use crate::commands::gc::store::open;
 use crate::flags::store::StoreArgs;
 use crate::flags::trust::TrustArgs;
-use crate::input::kept_here::KeptHere;
 use crate::setup;
+use crate::ui::env::RemoteNotWritten;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, counted};
@@ -67,8 +67,11 @@ struct TargetOutput {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    setup::check_remote_is_written()?;
-    let (engine, namespace) = (args.remote.engine()?, args.remote.namespace()?);
+    let settings = args.remote.settings(&args.trust);
+    if settings.policy()? != RemotePolicy::ReadWrite {
+        return Err(RemoteNotWritten.into());
+    }
+    let (engine, namespace) = (engine(&settings)?, settings.namespace()?);
     let Some(store) = open(&args.store, Access::Existing, output)? else { return Ok(ExitStatus::Success) };
     let cancel = output.cancel_on_signal();
     let warnings = Arc::new(Mutex::new(Vec::new()));
@@ -76,7 +79,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let mut remote = RemoteConfig::new(Arc::clone(&engine));
     remote.namespace = namespace.clone();
     config.remote = Some(remote);
-    config.trust = setup::trust(&args.trust, &args.remote.remote_args())?;
+    config.is_for_others = opkeep_kernel_entry::is_for_others;
+    config.trust = settings.trust()?;
     let noted = Arc::clone(&warnings);
     config.on_warning = Some(Arc::new(move |_, text| {
         noted.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
@@ -88,7 +92,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     for name in store.targets()? {
         let target = cache.target(&name)?;
         let report = match args.all {
-            true => target.push_all(&is_for_others, None, Some(&cancel)),
+            true => target.push_all(None, Some(&cancel)),
             false => target.push_unsent(None, Some(&cancel)),
         };
         target.flush();
@@ -123,11 +127,6 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         (false, true) => ExitStatus::Problems,
         (false, false) => ExitStatus::Success,
     })
-}
-
-/// Whether other hosts may use an entry.
-fn is_for_others(entry: &Entry) -> bool {
-    KeptHere::of(entry).is_none()
 }
 
 fn summary(report: &PushReport) -> String {

@@ -66,8 +66,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let cancel = output.cancel_on_signal();
-    let remote = setup::remote(&args.remote)?;
-    let trust = setup::trust(&args.trust, &args.remote)?;
+    let settings = setup::remote_settings(&args.remote, &args.trust);
+    let (remote, trust) = (settings.remote()?, settings.trust()?);
     let engine = setup::engine(&args.common, &cancel, output)?
         .with_config(|config| (config.remote, config.trust) = (remote, trust));
     let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common)?);

@@ -12,8 +12,10 @@ use opkeep_remote::check::{
 use serde::Serialize;
 
 use self::rows::{Row, rows};
-use crate::commands::remote::url::url;
-use crate::ui::env;
+use crate::commands::remote::contents::{unnamed, url};
+use crate::flags::remote::RemoteArgs;
+use crate::flags::trust::TrustArgs;
+use crate::setup;
 use crate::ui::json::Milliseconds;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, one_line, padding};
@@ -54,18 +56,19 @@ fn clients(text: &str) -> Result<usize, String> {
 const MAX_FINDING: usize = 60;
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let url = url(args.url.as_deref())?;
+    let mut settings = setup::remote_settings(&RemoteArgs::default(), &TrustArgs::default());
+    let url = url(args.url.as_ref()).or(settings.url.take()).with_context(unnamed)?;
     let cancel = output.cancel_on_signal();
     let progress = output.progress();
     progress.start("checking what the server does");
     let mut options = CheckOptions::default();
     (options.clients, options.rounds, options.cancel) = (args.clients, args.rounds.get(), Some(&cancel));
-    let checked = check(&url, &env::remote_options(), &options);
+    let checked = check(url.text()?, &settings.options, &options);
     progress.done();
     let report = match checked {
         Err(CheckError::Remote { .. }) if cancel.is_cancelled() => return Err(RemoteError::Cancelled.into()),
         // The URL may contain a password, so it is in no message.
-        Err(CheckError::Open(error)) => return Err(error).context("URL"),
+        Err(CheckError::Open(error)) => return Err(error).context(url.origin().to_owned()),
         checked => checked?,
     };
     let rows = rows(&report);

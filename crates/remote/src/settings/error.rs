@@ -1,0 +1,75 @@
+//! The errors of settings.
+
+use opkeep_cache::{NamespaceError, RemotePolicyError};
+use opkeep_trust::TrustError;
+use thiserror::Error;
+
+use crate::error::OpenError;
+
+/// A setting is not valid. The text names the origin of the setting, and has no part of it that could be a password or a key.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// It is no text.
+    #[error("{origin} is not UTF-8")]
+    NotUnicode {
+        /// The setting.
+        origin: String,
+    },
+    /// The URL cannot be opened.
+    #[error("{origin}: {source}")]
+    Url {
+        /// The setting.
+        origin: String,
+        /// The problem.
+        source: OpenError,
+    },
+    /// The use of the remote cache is not valid.
+    #[error("{origin} is `{text}`: {source}")]
+    Mode {
+        /// The setting.
+        origin: String,
+        /// The text.
+        text: String,
+        /// The problem.
+        source: RemotePolicyError,
+    },
+    /// The namespace is not valid.
+    #[error("{origin} is `{text}`: {source}")]
+    Namespace {
+        /// The setting.
+        origin: String,
+        /// The text.
+        text: String,
+        /// The problem.
+        source: NamespaceError,
+    },
+    /// The text of a secret key stands in place of its file.
+    #[error("{origin}: this is the text of a secret key; give the name of the file that has it")]
+    SecretKeyText {
+        /// The setting.
+        origin: String,
+    },
+    /// The secret key cannot be read.
+    #[error("{origin}: {source}")]
+    SigningKey {
+        /// The setting.
+        origin: String,
+        /// The problem.
+        source: TrustError,
+    },
+    /// The trusted keys are not valid, or cannot be read.
+    #[error("{origin}: {source}")]
+    TrustedKeys {
+        /// The setting.
+        origin: String,
+        /// The problem.
+        source: TrustError,
+    },
+    /// No key is trusted.
+    #[error("{origin}: there is no key; expected public keys as NAME:BASE64, or @FILE with a list of them")]
+    NoTrustedKey {
+        /// The setting.
+        origin: String,
+    },
+}

@@ -1,0 +1,139 @@
+//! Settings that are unset come from variables, and messages name the origin and no secret.
+
+#![expect(clippy::disallowed_methods, reason = "tests read and write files as people do")]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use opkeep_cache::{CacheConfig, RemotePolicy};
+use opkeep_fs::Fs;
+use opkeep_trust::SigningKey;
+
+use super::{RemoteSettings, SettingText, SettingsError, Variables};
+
+const PASSWORD: &str = "s3cret";
+
+fn variables(values: &[(&str, &str)]) -> Variables {
+    let values: BTreeMap<String, OsString> =
+        values.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
+    Variables::new("X", Arc::new(move |name: &str| values.get(name).cloned()))
+}
+
+fn text(value: &str) -> Option<SettingText> {
+    Some(SettingText::new(value, "here"))
+}
+
+fn error<T>(result: Result<T, SettingsError>) -> String {
+    result.err().unwrap().to_string()
+}
+
+#[test]
+fn what_is_unset_comes_from_variables() {
+    let all = variables(&[
+        ("X_REMOTE", "redis://variable"),
+        ("X_REMOTE_MODE", "read"),
+        ("X_REMOTE_NAMESPACE", "team"),
+        ("X_SIGN_KEY", "key"),
+        ("X_TRUSTED_KEYS", "@list"),
+        ("XDG_STATE_HOME", "/state"),
+        ("AWS_REGION", "north"),
+    ]);
+    let set = RemoteSettings::default().or_variables(&all);
+    assert_eq!(set.url, Some(SettingText::new("redis://variable", "X_REMOTE")));
+    assert_eq!((set.policy().unwrap(), set.namespace().unwrap().as_str()), (RemotePolicy::Read, "team"));
+    assert_eq!(set.sign_key, Some(SettingText::new("key", "X_SIGN_KEY")));
+    assert_eq!(set.trusted_keys, Some(SettingText::new("@list", "X_TRUSTED_KEYS")));
+    assert_eq!(set.host_key_file.as_deref(), Some(Path::new("/state/opkeep/host-key")));
+    assert_eq!(set.options.variable.unwrap()("AWS_REGION").as_deref(), Some("north"));
+
+    let mut named = RemoteSettings::default();
+    (named.url, named.mode, named.namespace) = (text("redis://here"), text("read-write"), text("own"));
+    let named = named.or_variables(&all);
+    assert_eq!((named.url.clone(), named.policy().unwrap()), (text("redis://here"), RemotePolicy::ReadWrite));
+    let remote = named.remote().unwrap().unwrap();
+    assert_eq!((remote.namespace.as_str(), remote.engine.location()), ("own", "redis://here:6379/0"));
+}
+
+#[test]
+fn an_empty_variable_is_unset_and_no_setting_is_no_cache() {
+    let empty = variables(&[("X_REMOTE", ""), ("X_TRUSTED_KEYS", ""), ("X_SIGN_KEY", "")]);
+    let settings = RemoteSettings::default().or_variables(&empty);
+    assert!(settings.remote().unwrap().is_none());
+    let trust = settings.trust().unwrap();
+    assert!(trust.policy.trusted_keys().is_none() && trust.signing_key.is_none());
+    assert_eq!(settings.host_key_file, None);
+    // The mode decides before the URL is looked at.
+    let mut off = RemoteSettings::default();
+    (off.url, off.mode) = (text("nothing"), text("off"));
+    assert!(off.remote().unwrap().is_none());
+}
+
+#[test]
+fn the_host_key_is_in_the_state_of_the_user() {
+    let file = |variables: &Variables| RemoteSettings::default().or_variables(variables).host_key_file;
+    let home = variables(&[("XDG_STATE_HOME", "relative"), ("HOME", "/home/one")]);
+    assert_eq!(file(&home).as_deref(), Some(Path::new("/home/one/.local/state/opkeep/host-key")));
+    let system = variables(&[]).with_home(Some("/home/two".into()));
+    assert_eq!(file(&system).as_deref(), Some(Path::new("/home/two/.local/state/opkeep/host-key")));
+    assert_eq!(file(&variables(&[]).with_home(Some("relative".into()))), None);
+}
+
+#[test]
+fn messages_name_the_origin_and_no_secret() {
+    let url = format!("redis://user:{PASSWORD}@host:port");
+    let mut settings = RemoteSettings { url: text(&url), ..RemoteSettings::default() };
+    let message = error(settings.remote());
+    assert!(message.starts_with("here: the `redis://` URL") && !message.contains(PASSWORD), "{message}");
+    assert!(!format!("{settings:?}").contains(PASSWORD));
+
+    settings.mode = text("all");
+    assert_eq!(error(settings.remote()), "here is `all`: expected off, read or read-write");
+    (settings.mode, settings.namespace) = (None, text("a/b"));
+    assert!(error(settings.remote()).starts_with("here is `a/b`: "));
+    assert!(error(settings.trust()).starts_with("here is `a/b`: "));
+    settings.namespace = Some(SettingText::new(OsString::from_vec(vec![0xff]), "here"));
+    assert_eq!(error(settings.namespace()), "here is not UTF-8");
+}
+
+#[test]
+fn keys_are_read_and_a_secret_is_in_no_message() {
+    let dir = tempfile::tempdir().unwrap();
+    let (secret, list) = (dir.path().join("secret"), dir.path().join("list"));
+    let key = SigningKey::generate("builds-1".parse().unwrap()).unwrap();
+    key.write_new(&Fs::new(), &secret).unwrap();
+    let public = key.public_key().to_string();
+    std::fs::write(&list, format!("# keys\n{public}\n")).unwrap();
+
+    for trusted in [public.clone(), format!("@{}", list.display())] {
+        let settings = RemoteSettings {
+            sign_key: Some(SettingText::new(&secret, "here")),
+            trusted_keys: text(&trusted),
+            ..RemoteSettings::default()
+        };
+        let mut config = CacheConfig::default();
+        settings.apply(&mut config).unwrap();
+        assert_eq!(config.trust.signing_key.unwrap().public_key(), key.public_key());
+        assert_eq!(config.trust.policy.trusted_keys().unwrap().len(), 1);
+        assert_eq!(config.trust.namespace.unwrap().as_str(), "default");
+    }
+    let content = std::fs::read_to_string(&secret).unwrap();
+    let mut settings = RemoteSettings { sign_key: text(content.trim()), ..RemoteSettings::default() };
+    let message = error(settings.trust());
+    assert!(message.starts_with("here: this is the text of a secret key"), "{message}");
+    settings.sign_key = text("/nowhere");
+    assert!(error(settings.trust()).starts_with("here: cannot read `/nowhere`"));
+    settings.sign_key = None;
+    for (text_of_keys, problem) in [
+        ("", "here: there is no key"),
+        ("# none", "here: there is no key"),
+        ("notes", "here: line 1: expected NAME:BASE64"),
+        (content.trim(), "here: line 1: expected a public key of 32 bytes"),
+    ] {
+        settings.trusted_keys = text(text_of_keys);
+        let message = error(settings.trust());
+        assert!(message.starts_with(problem) && !message.contains(content.trim()), "{message}");
+    }
+}
