@@ -5,18 +5,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use opkeep_fs::CancelToken;
-use opkeep_store::{Access, CacheMode, Store, StoreConfig, StoreError, TargetStore, is_target_name};
+use opkeep_store::{
+    Access, CacheMode, EntryMembers, Store, StoreConfig, StoreError, TargetStore, is_target_name,
+};
 
 use crate::error::CacheError;
 use crate::kept_lock::kept_locks;
 use crate::outage::Outage;
 use crate::per_process::PerProcess;
+use crate::push::PushReport;
 use crate::remote::{RemoteConfig, RemoteTier};
 use crate::signing::{Keys, TrustConfig};
 use crate::target::TargetCache;
 use crate::tiers::{Shared, Target, upload_limit};
 use crate::upload::Uploads;
 use crate::warning::{OnWarning, WarningKind, Warnings};
+
+/// Decides whether other hosts can use an entry, by its members.
+pub type IsForOthers = fn(&dyn EntryMembers) -> bool;
 
 /// The settings of a cache.
 #[derive(Clone)]
@@ -28,6 +34,9 @@ pub struct CacheConfig {
     pub mode: CacheMode,
     /// The remote tier.
     pub remote: Option<RemoteConfig>,
+    /// Which entries other hosts can use. Only these are sent to the remote tier, and taken from it; all others stay on this machine.
+    /// By default there are none, so that a caller which does not say it shares nothing.
+    pub is_for_others: IsForOthers,
     /// The keys that sign entries, and those whose signatures are demanded. Entries are signed for the namespace of the remote tier.
     pub trust: TrustConfig,
     /// A function that is called for each warning.
@@ -40,8 +49,15 @@ pub struct CacheConfig {
 impl Default for CacheConfig {
     /// No store, no remote tier, and pauses of 30 seconds.
     fn default() -> Self {
-        let (mode, write_pause) = (CacheMode::default(), Duration::from_secs(30));
-        Self { store: None, mode, remote: None, trust: TrustConfig::default(), on_warning: None, write_pause }
+        Self {
+            store: None,
+            mode: CacheMode::default(),
+            remote: None,
+            is_for_others: |_| false,
+            trust: TrustConfig::default(),
+            on_warning: None,
+            write_pause: Duration::from_secs(30),
+        }
     }
 }
 
@@ -54,7 +70,7 @@ impl CacheConfig {
 
 impl fmt::Debug for CacheConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { store, mode, remote, trust, on_warning: _, write_pause } = self;
+        let Self { store, mode, remote, is_for_others: _, trust, on_warning: _, write_pause } = self;
         f.debug_struct("CacheConfig")
             .field("store", store)
             .field("mode", mode)
@@ -80,7 +96,7 @@ impl Cache {
     /// # Errors
     /// The mode requires a store, and there is none or it cannot be used.
     pub fn open(config: CacheConfig) -> Result<Self, CacheError> {
-        let CacheConfig { store, mode, remote, trust, on_warning, write_pause } = config;
+        let CacheConfig { store, mode, remote, is_for_others, trust, on_warning, write_pause } = config;
         let warnings = Warnings(on_warning);
         let store = open_store(mode, store, &warnings)?;
         for warning in store.iter().flat_map(Store::limit_warnings) {
@@ -94,9 +110,19 @@ impl Cache {
         let remote = remote.map(RemoteTier::new);
         let (kept_locks, outage) = (kept_locks(), Outage::new(write_pause));
         let uploads = PerProcess::new(Uploads::new(upload_limit(remote.as_deref())));
-        let shared =
-            Arc::new(Shared { mode, store, remote, keys, namespace, warnings, kept_locks, outage, uploads });
-        Ok(Self { shared, targets: Mutex::default() })
+        let shared = Shared {
+            mode,
+            store,
+            remote,
+            is_for_others,
+            keys,
+            namespace,
+            warnings,
+            kept_locks,
+            outage,
+            uploads,
+        };
+        Ok(Self { shared: Arc::new(shared), targets: Mutex::default() })
     }
 
     /// Returns the part of the cache for the target `name`, such as `cpu-x86_64`. Without a usable store every caller builds.
@@ -137,6 +163,22 @@ impl Cache {
     /// [`TargetCache::push_unsent`].
     pub fn finish_uploads(&self, deadline: Instant, cancel: Option<&CancelToken>) -> usize {
         self.shared.uploads().finish(deadline, cancel)
+    }
+
+    /// Sends what earlier uploads left of all targets that were opened, and one bundle for each plan that was fetched, as
+    /// [`TargetCache::push_unsent`] and [`TargetCache::share_plans`] do.
+    pub fn push_unsent(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
+        // The targets are not locked here, since the caller's function for warnings may open one.
+        let targets: Vec<_> = self.locked().iter().map(|(_, target)| target.clone()).collect();
+        let mut all = PushReport::default();
+        for target in targets {
+            let PushReport { sent, left, skipped } = target.push_unsent(deadline, cancel);
+            all.sent += sent;
+            all.left += left;
+            all.skipped += skipped;
+            target.share_plans(deadline, cancel);
+        }
+        all
     }
 
     /// Returns the local store, if it can be used.

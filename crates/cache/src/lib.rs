@@ -76,7 +76,7 @@ mod unshared;
 mod upload;
 mod warning;
 
-pub use cache::{Cache, CacheConfig};
+pub use cache::{Cache, CacheConfig, IsForOthers};
 pub use claim::{Claim, Hit, Source};
 pub use error::{CacheError, PublishError};
 pub use failure::Failure;
@@ -90,7 +90,8 @@ pub use remote::stored_name::{StoredKind, StoredName};
 pub use remote::{
     Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, LeaseToken, LeaseValue, LeaseValueError,
     ListedObject, Listing, Namespace, NamespaceError, ObjectName, ObjectNameError, ObjectNames, PutAnswer,
-    RemoteConfig, RemoteContext, RemoteEngine, RemoteError, RemoteObject, RemotePolicy, WaitBudget,
+    RemoteConfig, RemoteContext, RemoteEngine, RemoteError, RemoteObject, RemotePolicy, RemotePolicyError,
+    WaitBudget,
 };
 pub use signing::TrustConfig;
 pub use target::TargetCache;
@@ -102,7 +103,7 @@ pub use warning::{OnWarning, WarningKind};
 pub use opkeep_digest::Digest;
 pub use opkeep_fs::CancelToken;
 pub use opkeep_store::{
-    CacheMode, Corruption, Entry, EntryBuilder, Lookup, PutOutcome, Store, StoreConfig, StoreError,
-    TargetStore,
+    CacheMode, Corruption, Entry, EntryBuilder, EntryMembers, Lookup, PutOutcome, Store, StoreConfig,
+    StoreError, TargetStore,
 };
 pub use {opkeep_digest as digest, opkeep_fs as fs, opkeep_store as store, opkeep_trust as trust};

@@ -224,14 +224,14 @@ impl Target {
                 return None;
             }
             // With the signatures that other hosts demand. Hosts that trust this one would refuse an unsigned entry.
-            let sendable = self.trust.sendable(&entry).ok()?;
-            if sendable.signer.is_none() && self.shared.keys.own_signer().is_some() {
+            let sendable = self.trust.sendable(&entry).ok()??;
+            if sendable.signer().is_none() && self.shared.keys.own_signer().is_some() {
                 return None;
             }
-            if sendable.file.len() > MAX_BYTES {
+            if sendable.file().len() > MAX_BYTES {
                 return None;
             }
-            writer.add(&self.name, &Entry::decode(sendable.file, Some(key)).ok()?).ok()?;
+            writer.add(&self.name, &Entry::decode(sendable.into_file(), Some(key)).ok()?).ok()?;
         }
         let written = writer.finish().ok()?;
         too_large_block(&written.index).is_none().then_some(written.out.0)

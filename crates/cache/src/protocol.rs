@@ -227,8 +227,8 @@ impl Protocol<'_> {
 
     /// Returns the time without a heartbeat after which the lock holder is stale.
     fn stale_after(self) -> Duration {
-        let call =
-            self.target.used_remote().map(|remote| remote.client().call_timeout().saturating_add(CALL_GRACE));
+        let remote = self.target.used_remote().filter(|_| !self.query.stays_here);
+        let call = remote.map(|remote| remote.client().call_timeout().saturating_add(CALL_GRACE));
         call.map_or(self.query.stale_after, |call| call.max(self.query.stale_after))
     }
 
@@ -249,7 +249,7 @@ impl Protocol<'_> {
             return hit(entry, Source::Remote);
         }
         let is_stale = matches!(leased.hold, Hold::Unlocked(UnsharedReason::HolderStale));
-        let Some(remote) = self.target.leases().filter(|_| !is_stale) else { return self.build(leased) };
+        let Some(remote) = self.leases().filter(|_| !is_stale) else { return self.build(leased) };
         for _ in 0..MAX_STEPS {
             let step = match remote.news(self.key) {
                 News::Entry(entry) => match self.target.judge(entry, self.query, &leased.miss) {
@@ -358,7 +358,7 @@ impl Protocol<'_> {
     /// Whether another attempt at a key that another host builds may bring something.
     fn is_due(self, leased: &Leased) -> bool {
         let is_over = |remote: &RemoteTarget| remote.client().is_paused() || self.has_waited_enough(remote);
-        leased.is_due() || self.target.leases().is_none_or(is_over)
+        leased.is_due() || self.leases().is_none_or(is_over)
     }
 
     /// Continues to wait for a lease that another host has, unless the wait took too long, or the tier is paused.
@@ -398,8 +398,13 @@ impl Protocol<'_> {
     }
 
     fn look_remote(self, leased: &Leased) -> Option<Box<Entry>> {
-        self.target.read_remote()?;
+        self.target.read_remote().filter(|_| !self.query.stays_here)?;
         with_heartbeats(leased.lock(), || self.target.look_remote(self.key, self.query, &leased.miss))
+    }
+
+    /// Returns the remote tier, if leases are used for the key.
+    fn leases(&self) -> Option<&RemoteTarget> {
+        self.target.leases().filter(|_| !self.query.stays_here)
     }
 
     /// Looks up the entry once more, then continues without the lock.

@@ -3,7 +3,7 @@
 use std::mem;
 
 use opkeep_digest::Digest;
-use opkeep_store::{Entry, Lookup, TargetStore, UnsentEntry};
+use opkeep_store::{Lookup, TargetStore, UnsentEntry};
 
 use crate::remote::{Limits, RemoteTarget, SentEntry};
 use crate::signing::Sendable;
@@ -20,7 +20,7 @@ pub struct PushReport {
     pub sent: usize,
     /// The number of entries that are still to be sent.
     pub left: usize,
-    /// The number of entries that are not sent: the caller does not share them, or no other host could use them.
+    /// The number of entries that are not sent: no other host can use them, or none would take them.
     pub skipped: usize,
 }
 
@@ -29,19 +29,19 @@ impl Target {
     pub(crate) fn push_unsent(&self, limits: Limits<'_>) -> PushReport {
         let Some(mut push) = Push::new(self, limits) else { return PushReport::default() };
         for UnsentEntry { key, replaces, .. } in push.store.unsent() {
-            push.add(key, replaces, &|_| true);
+            push.add(key, replaces);
         }
         push.end()
     }
 
-    /// Sends all entries of the local store that are own ones.
-    pub(crate) fn push_all(&self, is_own: &dyn Fn(&Entry) -> bool, limits: Limits<'_>) -> PushReport {
+    /// Sends all entries of the local store that other hosts can use.
+    pub(crate) fn push_all(&self, limits: Limits<'_>) -> PushReport {
         let Some(mut push) = Push::new(self, limits) else { return PushReport::default() };
         let unsent = push.store.unsent();
         let replaces =
             |key| unsent.binary_search_by_key(&key, |mark| mark.key).is_ok_and(|at| unsent[at].replaces);
         for key in (0..=u8::MAX).flat_map(|first| push.store.keys_from(first)) {
-            push.add(key, replaces(key), is_own);
+            push.add(key, replaces(key));
         }
         push.end()
     }
@@ -75,7 +75,7 @@ impl<'a> Push<'a> {
     }
 
     /// Sends an entry with the next call, if it is to be sent.
-    fn add(&mut self, key: Digest, replaces: bool, is_own: &dyn Fn(&Entry) -> bool) {
+    fn add(&mut self, key: Digest, replaces: bool) {
         let takes_own = self.target.shared.keys.takes_own();
         let replaces = replaces || self.remote.is_refused(&key) || !takes_own;
         if self.has_ended || self.limits.are_over() {
@@ -83,17 +83,13 @@ impl<'a> Push<'a> {
             return;
         }
         let sendable = match self.store.peek(&key) {
-            Lookup::Hit(entry) if !is_own(&entry) => {
-                self.report.skipped += 1;
-                return;
-            }
             Lookup::Hit(entry) if entry.validation() > 0 => {
                 let sendable = self.target.trust.sendable(&entry).inspect_err(|why| {
                     let path = self.store.path(&key);
                     let text = format_args!("the entry `{}` is not sent: {why}", path.display());
                     self.target.warn(WarningKind::Reading, text);
                 });
-                sendable.ok().filter(|sendable| self.remote.takes(sendable.file.len()))
+                sendable.ok().flatten().filter(|sendable| self.remote.takes(sendable.file().len()))
             }
             Lookup::Hit(_) | Lookup::Miss(opkeep_store::Miss::Absent) => None,
             Lookup::Miss(_) => {
@@ -107,7 +103,7 @@ impl<'a> Push<'a> {
             self.report.skipped += 1;
             return;
         };
-        let bytes = sendable.file.len() as u64;
+        let bytes = sendable.file().len() as u64;
         let batch = &self.batches[usize::from(replaces)];
         if batch.entries.len() >= MAX_BATCH.0 || batch.bytes + bytes > MAX_BATCH.1 {
             self.send(replaces);
@@ -123,10 +119,7 @@ impl<'a> Push<'a> {
         if entries.is_empty() {
             return;
         }
-        let sent = entries.iter().map(|(key, Sendable { signer, file })| {
-            let signer = *signer;
-            SentEntry { key, signer, file }
-        });
+        let sent = entries.iter().map(|(key, entry)| SentEntry { key, entry });
         match self.remote.put_many(&sent.collect::<Vec<_>>(), replaces, self.limits) {
             Ok(true) => {
                 self.report.sent += entries.len();

@@ -39,6 +39,9 @@ pub struct Query<'a> {
     /// The time that calls to the remote tier may take together, for all queries with the same budget. If unset, each call has
     /// only the timeout of [`RemoteConfig::call_timeout`](crate::RemoteConfig::call_timeout).
     pub wait_budget: Option<&'a WaitBudget>,
+    /// Whether the entry is one that [other hosts cannot use](crate::CacheConfig::is_for_others): then the remote tier is not asked
+    /// for it, and no lease is claimed.
+    pub stays_here: bool,
     /// Whether a miss counts in the store's statistics. Hits always count.
     pub counted: bool,
     /// The end of waits and of calls to the remote tier. If unset, there is none. A wait ends with
@@ -74,6 +77,7 @@ impl<'a> Query<'a> {
             hold_limit: None,
             wait_limit: None,
             wait_budget: None,
+            stays_here: false,
             counted: true,
             deadline: None,
             cancel: None,
@@ -99,6 +103,7 @@ impl fmt::Debug for Query<'_> {
             .field("time_limit", &self.time_limit)
             .field("stale_after", &self.stale_after)
             .field("hold_limit", &self.hold_limit)
+            .field("stays_here", &self.stays_here)
             .field("counted", &self.counted)
             .field("deadline", &self.deadline)
             .field("wait", &self.wait)

@@ -17,6 +17,7 @@ use crate::protocol::Protocol;
 use crate::push::PushReport;
 use crate::query::Query;
 use crate::remote::Limits;
+use crate::ticket::Published;
 use crate::tiers::Target;
 
 /// One target of a cache. Clones share their state.
@@ -133,6 +134,19 @@ impl TargetCache {
         self.0.put(key, &signatures.for_store(members), Overwrite::Always)
     }
 
+    /// Writes an entry as [`put`](Self::put) does, and has it sent to the remote tier as [`Ticket::publish`](crate::Ticket::publish)
+    /// does. An entry that is there already stays.
+    ///
+    /// # Errors
+    /// The local store could not write the entry. The cache has emitted a warning.
+    pub fn publish(&self, key: &Digest, members: &EntryBuilder<'_>) -> Result<Published, StoreError> {
+        let is_shared = self.0.trust.is_for_others(members);
+        let signatures = self.0.trust.sign(key, members, is_shared && members.validation() > 0);
+        let local = self.0.put(key, &signatures.for_store(members), Overwrite::Always);
+        let upload = self.0.share(is_shared, key, members, &signatures, None);
+        Ok(Published { local: local?, remote: upload.is_some_and(|upload| upload.is_sent_or_waits()) })
+    }
+
     /// Returns an entry that the caller uses, or a ticket to build it.
     ///
     /// The steps: look up the entry in the local store; lock the key; look up the entry again; look it up in the remote tier;
@@ -170,15 +184,10 @@ impl TargetCache {
         self.0.share_plans(Limits { deadline, cancel, budget: None })
     }
 
-    /// Sends all entries of the local store that the remote tier lacks, if `is_own` returns true: those that were compiled here. Entries
-    /// that were not validated are not sent. The deadline and the token end the calls.
-    pub fn push_all(
-        &self,
-        is_own: &dyn Fn(&Entry) -> bool,
-        deadline: Option<Instant>,
-        cancel: Option<&CancelToken>,
-    ) -> PushReport {
-        self.0.push_all(is_own, Limits { deadline, cancel, budget: None })
+    /// Sends all entries of the local store that the remote tier lacks, and that [other hosts can
+    /// use](crate::CacheConfig::is_for_others). Entries that were not validated are not sent. The deadline and the token end the calls.
+    pub fn push_all(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
+        self.0.push_all(Limits { deadline, cancel, budget: None })
     }
 
     /// Syncs published entries to disk, so that they survive a power cut. Best effort.

@@ -102,20 +102,13 @@ impl Ticket {
     }
 
     /// Writes the entry to the local store, which ends the waits on this host, and has it sent to the remote tier by another
-    /// thread, which is best effort: see [`Cache::finish_uploads`](crate::Cache::finish_uploads).
+    /// thread, which is best effort: see [`Cache::finish_uploads`](crate::Cache::finish_uploads). An entry that [other hosts cannot
+    /// use](crate::CacheConfig::is_for_others) is not sent.
     ///
     /// # Errors
     /// The local store could not write the entry, or this process is a forked child of the ticket's.
     pub fn publish(self, members: &EntryBuilder<'_>) -> Result<Published, PublishError> {
-        self.publish_within(members, true, None)
-    }
-
-    /// Writes the entry to the local store only: for an entry that no other host can use.
-    ///
-    /// # Errors
-    /// As [`publish`](Self::publish).
-    pub fn publish_locally(self, members: &EntryBuilder<'_>) -> Result<Published, PublishError> {
-        self.publish_within(members, false, None)
+        self.publish_within(members, None)
     }
 
     /// Publishes the entry as [`publish`](Self::publish) does, and waits until it is in the remote tier, until `deadline` at most, or
@@ -128,36 +121,30 @@ impl Ticket {
         members: &EntryBuilder<'_>,
         deadline: Instant,
     ) -> Result<Published, PublishError> {
-        self.publish_within(members, true, Some(deadline))
+        self.publish_within(members, Some(deadline))
     }
 
     fn publish_within(
         self,
         members: &EntryBuilder<'_>,
-        is_shared: bool,
         deadline: Option<Instant>,
     ) -> Result<Published, PublishError> {
         if !self.is_own() {
             return Err(PublishError::Forked);
         }
         let Self { target, key, miss, lock, lease, cancel, process: _ } = self;
+        let is_shared = target.trust.is_for_others(members);
         // An entry that was not validated is not shared.
         let signatures = target.trust.sign(&key, members, is_shared && members.validation() > 0);
         let local = target.put(&key, &signatures.for_store(members), miss.overwrite());
         drop(lock);
-        let upload = match is_shared {
-            true => target.upload(&key, members, &signatures, lease),
-            false => {
-                target.keep_here(&key);
-                None
-            }
-        };
+        let upload = target.share(is_shared, &key, members, &signatures, lease);
         if let (Some(upload), Some(deadline)) = (&upload, deadline) {
             target.shared.uploads().finish_one(upload, deadline, cancel.as_ref());
         }
         let remote = upload.is_some_and(|upload| match deadline {
             Some(_) => upload.is_sent(),
-            None => upload.is_sent() || !upload.has_ended(),
+            None => upload.is_sent_or_waits(),
         });
         Ok(Published { local: local?, remote })
     }

@@ -11,6 +11,7 @@ use opkeep_store::{
     TargetStore,
 };
 
+use crate::cache::IsForOthers;
 use crate::kept_lock::KeptLocks;
 use crate::miss::Miss;
 use crate::outage::Outage;
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) mode: CacheMode,
     pub(crate) store: Option<Store>,
     pub(crate) remote: Option<Arc<RemoteTier>>,
+    pub(crate) is_for_others: IsForOthers,
     pub(crate) keys: Arc<Keys>,
     /// The namespace that entries are signed for.
     pub(crate) namespace: Namespace,
@@ -79,7 +81,8 @@ pub(crate) enum Looked {
 
 impl Target {
     pub(crate) fn new(shared: Arc<Shared>, name: String, store: Option<TargetStore>) -> Self {
-        let trust = TargetTrust::new(Arc::clone(&shared.keys), shared.namespace.clone(), &name);
+        let keys = Arc::clone(&shared.keys);
+        let trust = TargetTrust::new(keys, shared.namespace.clone(), &name, shared.is_for_others);
         let tier = shared.remote.as_ref().filter(|tier| tier.client().reads());
         let remote = tier.and_then(|tier| {
             let names = ObjectNames::new(&tier.client().config().namespace, &name)?;
@@ -273,7 +276,7 @@ impl Target {
 
     /// Looks up an entry in the remote tier. An entry that the caller uses is written to the local store.
     pub(crate) fn look_remote(&self, key: &Digest, query: &Query<'_>, missing: &Miss) -> Option<Box<Entry>> {
-        let remote = self.read_remote()?;
+        let remote = self.read_remote().filter(|_| !query.stays_here)?;
         let looked = remote.look(key, query.limits());
         self.warn_of_pause(remote);
         looked.unwrap_or_else(|why| {
@@ -323,8 +326,24 @@ impl Target {
         Some(entry)
     }
 
+    /// Has an entry that this host built sent to the remote tier as [`upload`](Self::upload) does, if other hosts can use it.
+    pub(crate) fn share(
+        &self,
+        is_for_others: bool,
+        key: &Digest,
+        members: &EntryBuilder<'_>,
+        signatures: &OwnSignatures,
+        lease: Option<PlanLease>,
+    ) -> Option<Arc<UploadState>> {
+        if is_for_others {
+            return self.upload(key, members, signatures, lease);
+        }
+        self.keep_here(key);
+        None
+    }
+
     /// Has an entry sent to the remote tier, and its lease released after that. `None`: it is not sent, and the lease is released.
-    pub(crate) fn upload(
+    fn upload(
         &self,
         key: &Digest,
         members: &EntryBuilder<'_>,
@@ -334,7 +353,8 @@ impl Target {
         // An entry with the stamp 0 was not validated, and other hosts could not validate it either.
         let is_shared = self.written_remote().is_some() && members.validation() > 0;
         let remote = self.remote.as_ref().filter(|_| is_shared)?;
-        let file = signatures.for_remote(members).encode(key).filter(|file| remote.takes(file.len()))?;
+        let entry = self.trust.sendable_now(key, members, signatures);
+        let entry = entry.filter(|entry| remote.takes(entry.file().len()))?;
         let replaces = !self.shared.mode.reads() || remote.is_refused(key) || !self.shared.keys.takes_own();
         if let Some(store) = self.written_store() {
             // Without the mark, the entry is sent once, or never.
@@ -345,8 +365,7 @@ impl Target {
             remote: Arc::clone(remote),
             store: self.store.clone(),
             key: *key,
-            signer: signatures.signer,
-            file,
+            entry,
             replaces,
             lease,
             state: Arc::clone(&state),
@@ -356,7 +375,7 @@ impl Target {
     }
 
     /// Drops the mark by which an earlier entry of `key` was to be sent: the mark would send the one that stays here.
-    pub(crate) fn keep_here(&self, key: &Digest) {
+    fn keep_here(&self, key: &Digest) {
         self.written_store().iter().for_each(|store| store.mark_sent(key, true));
     }
 

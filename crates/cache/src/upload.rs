@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 use opkeep_store::TargetStore;
-use opkeep_trust::SignerId;
 
 use crate::plan_lease::PlanLease;
 use crate::remote::{Limits, RemoteTarget, SentEntry, guarded};
+use crate::signing::Sendable;
 
 /// The maximum number and size of the entries of one call.
 pub(crate) const MAX_BATCH: (usize, u64) = (64, 8 << 20);
@@ -31,9 +31,7 @@ pub(crate) struct Upload {
     pub(crate) remote: Arc<RemoteTarget>,
     pub(crate) store: Option<TargetStore>,
     pub(crate) key: Digest,
-    /// The signer whose name the entry gets.
-    pub(crate) signer: Option<SignerId>,
-    pub(crate) file: Vec<u8>,
+    pub(crate) entry: Sendable,
     /// Whether the entry replaces an existing one.
     pub(crate) replaces: bool,
     pub(crate) lease: Option<PlanLease>,
@@ -52,8 +50,13 @@ impl UploadState {
         self.is_sent.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::SeqCst)
+    }
+
+    /// Whether the entry was sent, or may still be.
+    pub(crate) fn is_sent_or_waits(&self) -> bool {
+        self.is_sent() || !self.has_ended()
     }
 }
 
@@ -81,7 +84,7 @@ impl Uploads {
 
     /// Sends an entry soon. If too much waits, or no thread can be started, the upload ends at once.
     pub(crate) fn add(self: &Arc<Self>, upload: Upload) {
-        let bytes = upload.file.len() as u64;
+        let bytes = upload.entry.file().len() as u64;
         let mut state = self.locked();
         if state.bytes.saturating_add(bytes) > self.limit {
             drop(state);
@@ -157,7 +160,7 @@ impl State {
         let (mut batch, mut bytes) = (Vec::<Upload>::new(), 0);
         let mut later = Vec::new();
         for upload in mem::take(&mut self.queue) {
-            let size = upload.file.len() as u64;
+            let size = upload.entry.file().len() as u64;
             let fits = batch.first().is_none_or(|first| {
                 Arc::ptr_eq(&first.remote, &upload.remote)
                     && first.replaces == upload.replaces
@@ -212,10 +215,7 @@ fn send(uploads: Vec<Upload>) {
     let Some(first) = uploads.first() else { return };
     let (remote, replaces) = (Arc::clone(&first.remote), first.replaces);
     let mut batch = Batch::unsent(uploads);
-    let entries = batch.uploads.iter().map(|Upload { key, signer, file, .. }| {
-        let signer = *signer;
-        SentEntry { key, signer, file }
-    });
+    let entries = batch.uploads.iter().map(|Upload { key, entry, .. }| SentEntry { key, entry });
     let entries: Vec<_> = entries.collect();
     let sent = remote.put_many(&entries, replaces, Limits::default());
     drop(entries);

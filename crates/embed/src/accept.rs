@@ -2,10 +2,16 @@
 
 use std::time::SystemTime;
 
+use opkeep_artifact::Expectations;
 use opkeep_cache::{Accept, CacheMode};
-use opkeep_kernel_entry::{GroupFiles, GroupRecord, StoredExpectations, verify_group_binding};
+use opkeep_kernel_entry::member::EXPECTATIONS;
+use opkeep_kernel_entry::{
+    EntryVerdict, GroupFiles, GroupRecord, StoredExpectations, verify_entry, verify_group_binding,
+};
 use opkeep_store::{Entry, EntryHead};
 use opkeep_validator::Validator;
+
+use crate::new_group::DIGESTS_ONLY;
 
 /// The entries that a caller takes. Each look-up of this crate asks it.
 pub(crate) struct Judge<'a> {
@@ -33,6 +39,26 @@ impl Judge<'_> {
         self.is_read(head) && GroupRecord::is_in(head) && head.validation() > 0 && is_covered
     }
 
+    /// Judges an entry that no local rules have judged, and for which the caller states none, such as one of another host: by the rules
+    /// that are stored with it, as when it was published.
+    fn judge_by_own_rules(&self, entry: &Entry) -> Accept {
+        match verify_entry(entry, self.target, &Validator::builtin()) {
+            EntryVerdict::Valid | EntryVerdict::Unverifiable { .. } => {}
+            EntryVerdict::Invalid(error) => {
+                return Accept::Replace(format!("the stored group is not valid: {error}"));
+            }
+        }
+        // A record of a later version cannot be judged.
+        if GroupRecord::of(entry).is_none() {
+            return Accept::Ignore;
+        }
+        match published_stamp(entry) {
+            Some(0) => Accept::Take,
+            Some(stamp) => Accept::Validated { stamp, renewed: Vec::new() },
+            None => Accept::Ignore,
+        }
+    }
+
     /// Decides whether an entry is a hit. Its key covers all parts of the group's key, so only its kernel is judged, if the
     /// caller states other rules than those by which it was validated. An entry that no local rules have judged must prove
     /// that its group belongs to its key.
@@ -45,6 +71,9 @@ impl Judge<'_> {
         }
         if self.takes(entry) {
             return Accept::Take;
+        }
+        if entry.validation() == 0 && self.expectations.is_none() {
+            return self.judge_by_own_rules(entry);
         }
         let record = match verify_group_binding(entry, self.target) {
             Ok(Some(record)) => record,
@@ -66,4 +95,12 @@ impl Judge<'_> {
             }
         }
     }
+}
+
+/// Returns the stamp with which a group is published that has the rules of this entry. `None`: a later version wrote them.
+fn published_stamp(entry: &Entry) -> Option<u32> {
+    let stored = entry.lazy_member(EXPECTATIONS).ok()?;
+    let Some(stored) = stored else { return Some(DIGESTS_ONLY) };
+    let rules = Expectations::decode(stored).ok()?;
+    Some(Validator::builtin().stamp(&rules))
 }

@@ -1,7 +1,10 @@
 //! A cache of files for one framework.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
+use opkeep_cache::CancelToken;
+use opkeep_kernel_entry::is_for_others;
 use opkeep_store::is_target_name;
 
 use crate::config::FileCacheConfig;
@@ -18,7 +21,8 @@ impl FileCache {
     ///
     /// # Errors
     /// The framework's name is not valid, or the mode requires a store that cannot be used.
-    pub fn open(config: FileCacheConfig) -> Result<Self, EmbedError> {
+    pub fn open(mut config: FileCacheConfig) -> Result<Self, EmbedError> {
+        config.cache.is_for_others = is_for_others;
         // A framework's name follows the rules of a target's.
         if !is_target_name(&config.framework) {
             return Err(EmbedError::FrameworkName { name: config.framework });
@@ -35,7 +39,27 @@ impl FileCache {
         Ok(TargetFiles::new(self.0.clone(), name))
     }
 
-    /// The settings.
+    /// Waits until the published files are in the remote cache, until `deadline` at most, or until `cancel` is cancelled. Then sends what
+    /// earlier processes left of the targets that this one has opened. Returns the number of groups that are not sent: the next process
+    /// sends them. A program that ends calls this; it returns at once if there is no remote cache, and in a forked child that has
+    /// published nothing.
+    pub fn finish_uploads(&self, deadline: Instant, cancel: Option<&CancelToken>) -> usize {
+        let Some(state) = self.0.used_here() else { return 0 };
+        match state.cache.finish_uploads(deadline, cancel) {
+            0 => state.cache.push_unsent(Some(deadline), cancel).left,
+            left => left,
+        }
+    }
+
+    /// Waits for uploads as [`finish_uploads`](Self::finish_uploads) does, for [`FileCacheConfig::close_limit`] at most. For the end of a
+    /// program: the cache can still be used.
+    pub fn close(&self) -> usize {
+        // A limit that no clock can state is a day.
+        let day = Duration::from_secs(24 * 3600);
+        self.finish_uploads(Instant::now() + self.config().close_limit.min(day), None)
+    }
+
+    /// The settings. Which entries are for other hosts is decided by this crate.
     pub fn config(&self) -> &FileCacheConfig {
         &self.0.config
     }

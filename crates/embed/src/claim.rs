@@ -12,7 +12,7 @@ use crate::ticket::GroupTicket;
 pub enum GroupClaim {
     /// The files.
     Hit(FileGroup),
-    /// The caller makes the files. All other callers on this host wait.
+    /// The caller makes the files. All other callers on this host wait, and with a remote cache those on other hosts.
     Begin(GroupTicket),
     /// The caller makes the files, and other callers may make them, too.
     Unshared(GroupTicket, UnsharedReason),
@@ -22,6 +22,9 @@ pub enum GroupClaim {
     TimedOut,
     /// The token was cancelled during the wait.
     Cancelled,
+    /// The files are not there, and this caller does not make them now: another one makes them, or this one has as many tickets as
+    /// it asked for. Only [`get_or_begin_many`](crate::TargetFiles::get_or_begin_many) returns it.
+    Pending,
 }
 
 /// The reason why other callers may make the same files.

@@ -1,21 +1,27 @@
 //! The settings of a cache of files.
 
+use std::time::Duration;
+
 use opkeep_cache::{CacheConfig, CacheMode, OnWarning, StoreConfig};
+
+const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The settings of a cache.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FileCacheConfig {
-    /// The store and the mode in which it is used.
+    /// The store and the mode in which it is used, the remote cache, and the keys.
     pub cache: CacheConfig,
     /// The framework's name: the namespace of its keys.
     pub framework: String,
+    /// The longest time for which [`FileCache::close`](crate::FileCache::close) waits for uploads: 10 seconds by default.
+    pub close_limit: Duration,
 }
 
 impl FileCacheConfig {
     /// Settings for the files of `framework` in `store`, which is read and written.
     pub fn new(store: StoreConfig, framework: impl Into<String>) -> Self {
-        Self { cache: CacheConfig::new(store), framework: framework.into() }
+        Self { cache: CacheConfig::new(store), framework: framework.into(), close_limit: CLOSE_LIMIT }
     }
 
     /// These settings, with another mode.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use opkeep_cache::Source;
 use opkeep_digest::Digest;
 use opkeep_kernel_entry::{GroupFiles, GroupRecord};
 use opkeep_store::Entry;
@@ -11,12 +12,12 @@ use opkeep_store::Entry;
 #[derive(Clone)]
 pub struct FileGroup {
     entry: Arc<Entry>,
-    waited: bool,
+    source: Source,
 }
 
 impl FileGroup {
-    pub(crate) fn new(entry: Box<Entry>, waited: bool) -> Self {
-        Self { entry: Arc::from(entry), waited }
+    pub(crate) fn new(entry: Box<Entry>, source: Source) -> Self {
+        Self { entry: Arc::from(entry), source }
     }
 
     /// The names of the files, in the order in which they were published.
@@ -51,7 +52,12 @@ impl FileGroup {
 
     /// Whether another caller published the group while this one waited.
     pub fn waited(&self) -> bool {
-        self.waited
+        self.source == Source::Waited
+    }
+
+    /// Whether this request took the group from the remote cache. It is in the local store now, if that is written.
+    pub fn from_remote(&self) -> bool {
+        self.source == Source::Remote
     }
 }
 

@@ -54,6 +54,7 @@
 //! ```
 
 mod accept;
+mod batch;
 mod cache;
 mod claim;
 mod config;
@@ -68,6 +69,7 @@ mod new_group;
 mod options;
 mod process;
 mod renewal;
+mod request;
 mod target;
 mod texts;
 mod ticket;
@@ -87,8 +89,9 @@ pub use ticket::GroupTicket;
 
 // The types of other crates in the signatures of this one.
 pub use opkeep_artifact::Expectations;
+pub use opkeep_cache::trust::TrustError;
 pub use opkeep_cache::{
-    CacheError, CacheMode, CancelToken, OnWarning, PublishError, StoreConfig, WarningKind,
+    CacheConfig, CacheError, CacheMode, CancelToken, OnWarning, PublishError, StoreConfig, WarningKind,
 };
 pub use opkeep_digest::{Digest, Fingerprint};
 pub use opkeep_kernel_entry::{

@@ -16,7 +16,7 @@ use crate::texts::check_text;
 /// The space that the record, the expectations and the table of members may take.
 const RESERVED: u64 = 1 << 20;
 /// The validation stamp of a group without a kernel that could be validated: its digests were computed.
-const DIGESTS_ONLY: u32 = 1;
+pub(crate) const DIGESTS_ONLY: u32 = 1;
 
 /// A group to publish: its files, and what reports state of it.
 #[derive(Clone, Debug)]

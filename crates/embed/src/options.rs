@@ -30,7 +30,8 @@ pub struct Options<'a> {
     /// A function that is called every 1 to 20 ms while the caller waits, on its thread. It may cancel the token.
     pub on_poll: Option<&'a (dyn Fn() + Sync)>,
     /// The time without a heartbeat after which another caller's ticket is stale, and this caller makes the files: 30 seconds
-    /// by default.
+    /// by default. It applies to callers on this host; a caller on another host that gives no heartbeat loses its lease after
+    /// [`RemoteConfig::lease_ttl`](opkeep_cache::RemoteConfig::lease_ttl).
     pub stale_after: Duration,
     /// The longest wait while another thread of this process holds the ticket of another key: 30 seconds by default. The
     /// holder of this key may wait for that one, and that thread for this one. So after that, this caller makes the files, too.
@@ -42,6 +43,9 @@ pub struct Options<'a> {
     /// files, and this ticket can still be published. If its process is stopped at that moment, they wait for their
     /// `stale_after` in addition.
     pub hold_limit: Duration,
+    /// Whether the files work on this machine only, such as a launcher that is linked to its C library. They are neither requested
+    /// from the remote cache nor sent there, and other hosts do not wait for them.
+    pub stays_here: bool,
     /// The rules for the kernel among the files, if there are any. An entry that was validated by other rules is validated
     /// again, and is not used if these refuse it.
     pub expectations: Option<&'a StoredExpectations>,
@@ -59,6 +63,7 @@ impl Default for Options<'_> {
             wait_with_ticket: WAIT_WITH_TICKET,
             wait_in_process: WAIT_IN_PROCESS,
             hold_limit: HOLD_LIMIT,
+            stays_here: false,
             expectations: None,
         }
     }
@@ -118,6 +123,7 @@ impl fmt::Debug for Options<'_> {
             .field("wait_with_ticket", &self.wait_with_ticket)
             .field("wait_in_process", &self.wait_in_process)
             .field("hold_limit", &self.hold_limit)
+            .field("stays_here", &self.stays_here)
             .finish_non_exhaustive()
     }
 }

@@ -25,6 +25,15 @@ impl Opened {
         Ok(Self { state: Process::open(config.cache.clone())?, config: Arc::new(config), opened })
     }
 
+    /// The state in the calling process, if that has used the cache.
+    pub(crate) fn used_here(&self) -> Option<&Arc<Process>> {
+        let mut state = &self.state;
+        while !state.id.is_current() {
+            state = state.in_child.get()?;
+        }
+        Some(state)
+    }
+
     /// The state in the calling process.
     pub(crate) fn current(&self) -> Result<Arc<Process>, EmbedError> {
         self.state.current(&self.config.cache).map_err(|source| EmbedError::Reopen { source })

@@ -2,23 +2,22 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use opkeep_cache::{Accept, Claim, Digest, Query, Source, TargetCache, Wait};
+use opkeep_cache::{Accept, Digest, Source, TargetCache};
 use opkeep_kernel_entry::{GroupKey, StoredExpectations, group_file_heads};
 use opkeep_store::{Entry, MemberHead};
 
 use crate::accept::Judge;
-use crate::claim::{GroupClaim, UnsharedReason};
+use crate::claim::GroupClaim;
 use crate::error::EmbedError;
 use crate::group::FileGroup;
-use crate::holders::Holders;
 use crate::key::FileKey;
 use crate::new_group::{NewGroup, check_target};
 use crate::options::Options;
 use crate::process::{Opened, Process};
+use crate::request::Request;
 use crate::texts::check_key;
-use crate::ticket::GroupTicket;
 
 /// The files of one framework for one target. Clones share their state.
 #[derive(Clone)]
@@ -42,15 +41,30 @@ impl TargetFiles {
         self.group_key(key).digest()
     }
 
-    /// Returns the files, if they are there. Takes no lock.
+    /// Returns the files, if they are there, or in the remote cache. Takes no lock.
     ///
     /// # Errors
     /// The store cannot be used in this process, although the mode requires it.
     pub fn get(&self, key: &FileKey) -> Result<Option<FileGroup>, EmbedError> {
-        let (_, target) = self.current()?;
-        let judge = self.judge(None);
-        let found = target.get_if(&self.entry_key(key), |entry| matches!(judge.accept(entry), Accept::Take));
-        Ok(found.map(|entry| FileGroup::new(entry, false)))
+        self.get_with(key, &Options::default())
+    }
+
+    /// Returns the same under conditions, of which those of waits do not apply: nothing is waited for but the remote cache.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), and the rules are for another target.
+    pub fn get_with(&self, key: &FileKey, options: &Options<'_>) -> Result<Option<FileGroup>, EmbedError> {
+        let (state, target) = self.current()?;
+        let judge = self.judge(self.rules(options)?);
+        let digest = self.entry_key(key);
+        let is_hit = |entry: &Entry| matches!(judge.accept(entry), Accept::Take | Accept::Validated { .. });
+        if let Some(entry) = target.get_if(&digest, is_hit) {
+            return Ok(Some(FileGroup::new(entry, Source::Local)));
+        }
+        let accept = |entry: &Entry| judge.accept(entry);
+        let request = Request { state: &state, target: &target, judge: &judge, options };
+        let found = target.get_remote(&digest, &request.query(&accept));
+        Ok(found.map(|entry| FileGroup::new(entry, Source::Remote)))
     }
 
     /// Returns what `placed` returns of the files' names, sizes and digests, if they are there: for a caller that may have the
@@ -83,61 +97,33 @@ impl TargetFiles {
     pub fn get_or_begin(&self, key: &FileKey, options: &Options<'_>) -> Result<GroupClaim, EmbedError> {
         let (state, target) = self.current()?;
         check_key(key)?;
-        let group_key = self.group_key(key);
-        let rules = options.expectations;
-        rules.map_or(Ok(()), |rules| check_target(rules.expectations(), &self.name))?;
-        let judge = self.judge(rules);
-        let accept = |entry: &Entry| judge.accept(entry);
-        let (digest, holders, began) = (group_key.digest(), Holders::current(), Instant::now());
-        let holds_ticket = holders.has_own();
-        // A thread that waits for this one may hold that ticket, whenever it got it.
-        let other_blocks = || {
-            let held = holders.oldest_of_others(&digest).map(|held| held.max(began).elapsed());
-            held.is_some_and(|held| held >= options.wait_with_ticket)
-        };
-        let continues = || {
-            options.on_poll.iter().for_each(|on_poll| on_poll());
-            let own_blocks = began.elapsed() >= options.wait_in_process && holders.has(&digest);
-            !other_blocks() && !own_blocks
-        };
-        let mut query = Query::new(&accept);
-        query.deadline = options.deadline;
-        query.cancel = options.cancel;
-        query.on_poll = Some(&continues);
-        query.stale_after = options.stale_after;
-        query.hold_limit = Some(options.hold_limit);
-        query.wait = match options.wait && !holds_ticket {
-            true => Wait::ForHolder { on_wait: options.on_wait },
-            false => Wait::Never,
-        };
-        let claim = target.get_or_begin(&digest, &query)?;
-        let ticket = |ticket, is_shared| {
-            GroupTicket::new(&state, group_key, digest, ticket, options.hold_limit, is_shared)
-        };
-        Ok(match claim {
-            Claim::Hit(hit) => GroupClaim::Hit(FileGroup::new(hit.entry, hit.source == Source::Waited)),
-            Claim::Build(begun) => GroupClaim::Begin(ticket(begun, true)),
-            Claim::Unshared(begun, reason) => {
-                GroupClaim::Unshared(ticket(begun, false), UnsharedReason::Cache(reason))
-            }
-            Claim::Pending(pending) => {
-                let reason = match (holds_ticket, options.wait) {
-                    (true, _) => UnsharedReason::HoldsTicket,
-                    (false, true) if other_blocks() => UnsharedReason::ProcessHoldsTicket,
-                    (false, true) => UnsharedReason::ProcessMakesFiles,
-                    (false, false) => UnsharedReason::NoWait,
-                };
-                GroupClaim::Unshared(ticket(pending.into_unshared(), false), reason)
-            }
-            Claim::HolderFailed(failure) => GroupClaim::HolderFailed(failure.reason),
-            Claim::TimedOut(_) => GroupClaim::TimedOut,
-            // `Claim` may have more variants later, of which none is a hit or a ticket.
-            _ => GroupClaim::Cancelled,
-        })
+        let judge = self.judge(self.rules(options)?);
+        Request { state: &state, target: &target, judge: &judge, options }.get_or_begin(self.group_key(key))
     }
 
-    /// Publishes files without a ticket, in place of those that are there. For a caller that made them without asking.
-    /// Returns whether they were written.
+    /// Returns the files of many groups, or tickets to make them, in the order of `keys`: for a caller that knows what it will need.
+    /// Those that the store lacks are requested from the remote cache in one call. The caller gets at most `max_tickets` tickets: as
+    /// many as it makes at a time, so that other hosts can make the rest. Nothing is waited for but the remote cache.
+    /// The result of all other groups that are missing is [`GroupClaim::Pending`]: the caller requests these with
+    /// [`get_or_begin`](Self::get_or_begin) when it has ended its tickets.
+    ///
+    /// # Errors
+    /// As [`get_or_begin`](Self::get_or_begin). Then the caller has no ticket.
+    pub fn get_or_begin_many(
+        &self,
+        keys: &[FileKey],
+        max_tickets: usize,
+        options: &Options<'_>,
+    ) -> Result<Vec<GroupClaim>, EmbedError> {
+        let (state, target) = self.current()?;
+        keys.iter().try_for_each(check_key)?;
+        let judge = self.judge(self.rules(options)?);
+        let request = Request { state: &state, target: &target, judge: &judge, options };
+        request.get_or_begin_many(keys.iter().map(|key| self.group_key(key)).collect(), max_tickets)
+    }
+
+    /// Publishes files without a ticket, in place of those that are there. For a caller that made them without asking. In the remote
+    /// cache, files that are there stay. Returns whether they were written here.
     ///
     /// # Errors
     /// The group is not valid, a text of the key is too long, or the store cannot be written.
@@ -150,8 +136,10 @@ impl TargetFiles {
         if let Some(store) = target.written_store() {
             store.count_compile(record.compile_time.unwrap_or(Duration::ZERO));
         }
-        let put = target.put(encoded.key(), &encoded.builder());
-        put.map(|put| put.is_some()).map_err(|error| EmbedError::Publish(error.into()))
+        let published = target.publish(encoded.key(), &encoded.builder());
+        published
+            .map(|published| published.local.is_some())
+            .map_err(|error| EmbedError::Publish(error.into()))
     }
 
     /// Writes the counts of hits and misses to the store. Best effort.
@@ -159,6 +147,13 @@ impl TargetFiles {
         if let Ok((_, target)) = self.current() {
             target.flush();
         }
+    }
+
+    /// Returns the rules of a request.
+    fn rules<'a>(&self, options: &Options<'a>) -> Result<Option<&'a StoredExpectations>, EmbedError> {
+        let rules = options.expectations;
+        rules.map_or(Ok(()), |rules| check_target(rules.expectations(), &self.name))?;
+        Ok(rules)
     }
 
     fn judge<'a>(&'a self, expectations: Option<&'a StoredExpectations>) -> Judge<'a> {

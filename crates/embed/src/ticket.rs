@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use opkeep_cache::{Failure, Ticket};
 use opkeep_digest::Digest;
@@ -14,9 +14,6 @@ use crate::new_group::NewGroup;
 use crate::process::Process;
 use crate::renewal::Renewal;
 
-/// The maximum time for which a caller waits until its files are in the remote cache.
-const UPLOAD_LIMIT: Duration = Duration::from_secs(10);
-
 /// The duty to make the files of a group, while other callers wait.
 ///
 /// Clones are one ticket. It ends when it is published or abandoned, or when the last clone is dropped; then one of the
@@ -26,6 +23,8 @@ const UPLOAD_LIMIT: Duration = Duration::from_secs(10);
 pub struct GroupTicket {
     held: Arc<Held>,
     renewal: Arc<Renewal>,
+    /// Whether the request said that the files work on this machine only.
+    stays_here: bool,
 }
 
 impl GroupTicket {
@@ -42,7 +41,12 @@ impl GroupTicket {
         if is_shared {
             state.renewal.add(&held);
         }
-        Self { held, renewal: Arc::clone(&state.renewal) }
+        Self { held, renewal: Arc::clone(&state.renewal), stays_here: false }
+    }
+
+    pub(crate) fn staying_here(mut self, stays_here: bool) -> Self {
+        self.stays_here = stays_here;
+        self
     }
 
     /// The parts of the key.
@@ -55,8 +59,9 @@ impl GroupTicket {
         self.held.is_held()
     }
 
-    /// Publishes the files: all of them, or none. Ends the ticket, and with it the waits. Returns whether the store keeps files
-    /// under the key now; one that is only read keeps nothing. If another caller published files while this one was stopped, and
+    /// Publishes the files: all of them, or none. Ends the ticket, and with it the waits. A thread sends the files to the remote cache,
+    /// unless they work on this machine only; see [`FileCache::finish_uploads`](crate::FileCache::finish_uploads). Returns whether the
+    /// store keeps files under the key now; one that is only read keeps nothing. If another caller published files while this one was stopped, and
     /// so was stale, those stay, unless the ticket was given to replace files that were found.
     ///
     /// # Errors
@@ -67,15 +72,12 @@ impl GroupTicket {
         self.held.check()?;
         let compile_time = self.held.listed.began.elapsed();
         group.validate(&self.held.key.target)?;
-        let record = group.record(self.held.key.clone(), Some(compile_time));
+        let mut record = group.record(self.held.key.clone(), Some(compile_time));
+        record.is_local |= self.stays_here;
         let encoded = group.encode(&record);
         let ticket = self.held.take()?;
         ticket.count_build(record.compile_time.unwrap_or(compile_time));
-        let published = match group.is_local {
-            true => ticket.publish_locally(&encoded.builder()),
-            // A program that uses the library may end at any time, without a call that could wait for uploads.
-            false => ticket.publish_before(&encoded.builder(), Instant::now() + UPLOAD_LIMIT),
-        };
+        let published = ticket.publish(&encoded.builder());
         self.renewal.ended();
         Ok(published?.local.is_some())
     }

@@ -129,6 +129,7 @@ fn open_cache(setup: &Setup, warnings: &Arc<WarningLog>) -> Result<Cache, BuildE
     let mut config = CacheConfig::default();
     config.store.clone_from(&setup.config.store);
     config.remote.clone_from(&setup.config.remote);
+    config.is_for_others = opkeep_kernel_entry::is_for_others;
     config.trust.clone_from(&setup.config.trust);
     config.mode = setup.config.mode;
     config.on_warning = Some(Arc::new(move |kind, text| match kind.into() {

@@ -21,6 +21,7 @@ mod error;
 mod expectations;
 mod group;
 mod header;
+mod kept_here;
 pub mod member;
 mod provenance;
 mod record;
@@ -36,6 +37,7 @@ pub use group::{
     group_file_heads, original_file_name, stored_file_name, verify_group_binding,
 };
 pub use header::Header;
+pub use kept_here::{KeptHere, is_for_others};
 pub use provenance::Provenance;
 pub use record::{KernelRecord, Origin};
 pub use verify::{EntryVerdict, verify_binding, verify_entry};

@@ -112,7 +112,7 @@ mod usage_tracker;
 mod verify;
 
 pub use corruption::Corruption;
-pub use entry::{ENTRY_FORMAT, Entry, EntryBuilder, EntryHead, MAX_ENTRY_BYTES, MemberHead};
+pub use entry::{ENTRY_FORMAT, Entry, EntryBuilder, EntryHead, EntryMembers, MAX_ENTRY_BYTES, MemberHead};
 pub use error::StoreError;
 pub use gc::{GcOptions, GcReport};
 pub use inventory::{FileTotals, TargetUsage};

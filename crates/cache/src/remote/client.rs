@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
+use opkeep_fs::without_fork;
 use opkeep_store::{Entry, MAX_ENTRY_BYTES};
 
 use super::call::{Limits, guarded};
@@ -101,7 +102,8 @@ impl RemoteClient {
             return Ok(Some(*known));
         }
         let answer = self.call(limits, |context| self.config.engine.capabilities(context))?;
-        Ok(answer.map(|found| *self.capabilities.get_or_init(|| found)))
+        // A forked child must not find the cell while another thread fills it.
+        Ok(answer.map(|found| *without_fork(|| self.capabilities.get_or_init(|| found))))
     }
 
     /// Whether other hosts may have leases, as far as the engine was asked.

@@ -1,7 +1,9 @@
 //! The health of a remote tier: after failures, the tier is paused, and then one call decides whether it works again.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use opkeep_fs::{ForkMark, without_fork};
 
 /// The number of calls in a row that fail or time out, after which the tier is paused.
 const MAX_FAILURES: u32 = 3;
@@ -9,7 +11,10 @@ pub(super) const PAUSE: Duration = Duration::from_secs(30);
 
 /// The results of the last calls.
 #[derive(Debug, Default)]
-pub(super) struct Health(Mutex<State>);
+pub(super) struct Health {
+    state: Mutex<State>,
+    fork: ForkMark,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -42,19 +47,19 @@ pub(super) enum CallEnd {
 impl Health {
     /// Returns the permission to call the tier at `now`; pass it to [`end`](Self::end) after the call. `None` during a pause.
     pub(super) fn begin(&self, now: Instant) -> Option<Permit> {
-        let mut state = self.state();
-        let Some(until) = state.paused_until else { return Some(Permit::Call) };
-        if now < until || state.is_probed {
-            return None;
-        }
-        state.is_probed = true;
-        Some(Permit::Probe)
+        self.with_state(|state| {
+            let Some(until) = state.paused_until else { return Some(Permit::Call) };
+            if now < until || state.is_probed {
+                return None;
+            }
+            state.is_probed = true;
+            Some(Permit::Probe)
+        })
     }
 
     /// Records the end of a call. During a pause only the probe counts, since all other calls began before the pause.
     pub(super) fn end(&self, permit: Permit, end: CallEnd, now: Instant) {
-        let mut state = self.state();
-        match (permit, end) {
+        self.with_state(|state| match (permit, end) {
             (Permit::Call, _) if state.paused_until.is_some() => {}
             (Permit::Call, CallEnd::Ended) => {}
             // The next call becomes the probe.
@@ -69,16 +74,24 @@ impl Health {
             (Permit::Probe, CallEnd::Failed) => {
                 *state = State { paused_until: Some(now + PAUSE), ..State::default() };
             }
-        }
+        });
     }
 
     /// Whether the tier is paused.
     pub(super) fn is_paused(&self) -> bool {
-        self.state().paused_until.is_some()
+        self.with_state(|state| state.paused_until.is_some())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A forked child, which shares the settings of its parent's tier, never finds the state locked.
+    fn with_state<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        without_fork(|| {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.fork.is_first_in_child() {
+                // The thread that would end the probe is the parent's.
+                state.is_probed = false;
+            }
+            change(&mut state)
+        })
     }
 }
 

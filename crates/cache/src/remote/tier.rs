@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
-use opkeep_trust::SignerId;
 
 use super::board::{Board, News, Watch};
 use super::bundles::PlanBundles;
@@ -17,6 +16,7 @@ use super::entry_names::EntryNames;
 use super::lease::{HeldLease, HeldLeases, LeaseReading, OnFailure};
 use super::object::ObjectName;
 use crate::per_process::PerProcess;
+use crate::signing::Sendable;
 use crate::timer::Timer;
 
 /// The maximum time of the call that advances a counter, which is a hint.
@@ -70,9 +70,7 @@ pub(crate) struct RemoteTarget {
 /// An entry that is stored in the engine.
 pub(crate) struct SentEntry<'a> {
     pub(crate) key: &'a Digest,
-    /// The signer whose name it gets.
-    pub(crate) signer: Option<SignerId>,
-    pub(crate) file: &'a [u8],
+    pub(crate) entry: &'a Sendable,
 }
 
 /// A bundle that the engine returned.
@@ -260,12 +258,12 @@ impl RemoteTarget {
     ) -> Result<bool, String> {
         let existing = if replaces { Existing::Replace } else { Existing::Keep };
         let names: Vec<_> =
-            entries.iter().map(|entry| self.entries.names.entry_of(entry.key, entry.signer)).collect();
+            entries.iter().map(|sent| self.entries.names.entry_of(sent.key, sent.entry.signer())).collect();
         let named = names.iter().zip(entries);
-        let objects: Vec<_> = named.map(|(name, entry)| RemoteObject::new(name, entry.file)).collect();
+        let objects: Vec<_> = named.map(|(name, sent)| RemoteObject::new(name, sent.entry.file())).collect();
         let is_stored = self.client().put(&objects, existing, limits)?;
         if is_stored {
-            entries.iter().for_each(|entry| self.board().replaced(entry.key));
+            entries.iter().for_each(|sent| self.board().replaced(sent.key));
         }
         Ok(is_stored)
     }

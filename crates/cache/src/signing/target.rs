@@ -1,23 +1,26 @@
 //! Trust in the entries of one target.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
 use opkeep_bundle::{BundleReader, Signer};
 use opkeep_digest::Digest;
-use opkeep_store::{ENTRY_FORMAT, Entry, EntryBuilder, EntryHead};
+use opkeep_store::{ENTRY_FORMAT, Entry, EntryBuilder, EntryHead, EntryMembers};
 use opkeep_trust::{
     EntryDigest, MemberDigest, Message, SIGNATURES_MEMBER, Signatures, SignedEntry, SignerId, SigningKey,
     TrustedKeys,
 };
 
 use super::keys::Keys;
+use crate::cache::IsForOthers;
 use crate::remote::Namespace;
 
-/// What an entry is signed for, and with which keys.
-#[derive(Clone, Debug)]
+/// What an entry is signed for, and with which keys; and which entries other hosts can use at all.
+#[derive(Clone)]
 pub(crate) struct TargetTrust {
+    is_for_others: IsForOthers,
     keys: Arc<Keys>,
     namespace: Namespace,
     target: String,
@@ -31,14 +34,29 @@ pub(crate) struct OwnSignatures {
     /// Those that are sent to the remote tier.
     pub(crate) sent: Option<Vec<u8>>,
     /// The signer whose name the entry gets there.
-    pub(crate) signer: Option<SignerId>,
+    signer: Option<SignerId>,
 }
 
-/// An entry of the local store as it is sent to the remote tier.
+/// An entry as other hosts get it. Only [`TargetTrust`] makes one, of an entry that they can use: so no part of the cache can send
+/// another one, whenever it was stored.
 pub(crate) struct Sendable {
-    /// The signer whose name it gets.
-    pub(crate) signer: Option<SignerId>,
-    pub(crate) file: Vec<u8>,
+    signer: Option<SignerId>,
+    file: Vec<u8>,
+}
+
+impl Sendable {
+    /// Returns the signer whose name the entry gets.
+    pub(crate) fn signer(&self) -> Option<SignerId> {
+        self.signer
+    }
+
+    pub(crate) fn file(&self) -> &[u8] {
+        &self.file
+    }
+
+    pub(crate) fn into_file(self) -> Vec<u8> {
+        self.file
+    }
 }
 
 impl OwnSignatures {
@@ -48,7 +66,7 @@ impl OwnSignatures {
     }
 
     /// Returns `members` with the signatures that are sent.
-    pub(crate) fn for_remote<'a>(&'a self, members: &EntryBuilder<'a>) -> EntryBuilder<'a> {
+    fn for_remote<'a>(&'a self, members: &EntryBuilder<'a>) -> EntryBuilder<'a> {
         with(members, self.sent.as_deref())
     }
 }
@@ -62,8 +80,18 @@ fn with<'a>(members: &EntryBuilder<'a>, signatures: Option<&'a [u8]>) -> EntryBu
 }
 
 impl TargetTrust {
-    pub(crate) fn new(keys: Arc<Keys>, namespace: Namespace, target: &str) -> Self {
-        Self { keys, namespace, target: target.to_owned() }
+    pub(crate) fn new(
+        keys: Arc<Keys>,
+        namespace: Namespace,
+        target: &str,
+        is_for_others: IsForOthers,
+    ) -> Self {
+        Self { is_for_others, keys, namespace, target: target.to_owned() }
+    }
+
+    /// Whether other hosts can use an entry.
+    pub(crate) fn is_for_others(&self, entry: &dyn EntryMembers) -> bool {
+        (self.is_for_others)(entry)
     }
 
     pub(crate) fn keys(&self) -> &Keys {
@@ -109,8 +137,11 @@ impl TargetTrust {
         OwnSignatures { local: signatures(&[signing, host]), sent: signatures(&[signing]), signer }
     }
 
-    /// Checks the signatures of an entry from the remote tier. The error is the reason for people.
+    /// Checks that an entry from the remote tier is one for other hosts, and its signatures. The error is the reason for people.
     pub(crate) fn check_remote(&self, entry: &Entry) -> Result<(), String> {
+        if !self.is_for_others(entry) {
+            return Err("it can be used only by the machine that made it".to_owned());
+        }
         let Some(trusted) = self.keys.policy.trusted_keys() else { return Ok(()) };
         let signatures = signatures(entry.lazy_member(SIGNATURES_MEMBER).map(|found| found.map(Cow::from)))?;
         verify(trusted, &self.message_of(entry)?, &signatures)
@@ -135,15 +166,31 @@ impl TargetTrust {
         self.check_local(entry, |name| entry.lazy_member(name).map(|found| found.map(Cow::from)))
     }
 
-    /// Returns what is sent of an entry of the local store. One that this host built is signed now, unless it is. Since others may
-    /// write to the store, the host key's signature decides whether this host built it.
+    /// Returns what is sent of an entry that this host has just built, with its signatures. `None`: other hosts cannot use it, or it
+    /// exceeds the bounds of an entry.
+    pub(crate) fn sendable_now(
+        &self,
+        key: &Digest,
+        members: &EntryBuilder<'_>,
+        signatures: &OwnSignatures,
+    ) -> Option<Sendable> {
+        let is_sent = self.is_for_others(members);
+        let file = is_sent.then(|| signatures.for_remote(members).encode(key))??;
+        Some(Sendable { signer: signatures.signer, file })
+    }
+
+    /// Returns what is sent of an entry of the local store; `None` if other hosts cannot use it. One that this host built is signed
+    /// now, unless it is. Since others may write to the store, the host key's signature decides whether this host built it.
     ///
     /// # Errors
     /// No trusted key vouches for the entry, and this host did not build it: no host would take it. The error is the reason for people.
-    pub(crate) fn sendable(&self, entry: &Entry) -> Result<Sendable, String> {
+    pub(crate) fn sendable(&self, entry: &Entry) -> Result<Option<Sendable>, String> {
         // A file that is encoded again gets new digests, which must not cover up damage.
         for name in entry.names() {
             entry.lazy_member(name).map_err(|damage| damage.to_string())?;
+        }
+        if !self.is_for_others(entry) {
+            return Ok(None);
         }
         let message = self.message_of(entry)?;
         let found = signatures(entry.lazy_member(SIGNATURES_MEMBER).map(|found| found.map(Cow::from)))?;
@@ -169,7 +216,7 @@ impl TargetTrust {
             false => entry.to_builder().with_lazy(SIGNATURES_MEMBER, &encoded),
         };
         let file = builder.encode(entry.key()).ok_or("it exceeds the bounds of an entry")?;
-        Ok(Sendable { signer, file })
+        Ok(Some(Sendable { signer, file }))
     }
 
     fn message_of(&self, entry: &EntryHead) -> Result<Message, String> {
@@ -197,4 +244,15 @@ fn signatures<E: ToString>(member: Result<Option<Cow<'_, [u8]>>, E>) -> Result<S
 
 fn verify(trusted: &TrustedKeys, message: &Message, signatures: &Signatures) -> Result<(), String> {
     trusted.verify(message, signatures).map(drop).map_err(|untrusted| untrusted.to_string())
+}
+
+impl fmt::Debug for TargetTrust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { is_for_others: _, keys, namespace, target } = self;
+        f.debug_struct("TargetTrust")
+            .field("keys", keys)
+            .field("namespace", namespace)
+            .field("target", target)
+            .finish_non_exhaustive()
+    }
 }

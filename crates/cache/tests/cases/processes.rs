@@ -16,7 +16,7 @@ use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use crate::common::{
-    Host, build, claim, failed, hit, key, open, pending, publish, settle, take, text, until,
+    Host, build, claim, failed, hit, key, open, pending, publish, settle, sharing, take, text, until,
 };
 
 /// The first argument of this program when it is run as another process.
@@ -207,7 +207,7 @@ fn hold_pending(root: &Path) {
     setrlimit(Resource::Nofile, limit).unwrap();
     let remote = FakeRemote::new();
     remote.set_faults(RemoteFaults { holds_every_lease: true, ..RemoteFaults::default() });
-    let mut config = CacheConfig::new(StoreConfig::new(root));
+    let mut config = sharing(CacheConfig::new(StoreConfig::new(root)));
     config.remote = Some(RemoteConfig::new(Arc::new(remote.clone())));
     let cache = open(config);
     let mut waiters: Vec<_> =

@@ -20,6 +20,9 @@ use tempfile::TempDir;
 /// The target of all tests.
 pub(crate) const TARGET: &str = "cpu-x86_64";
 
+/// The member of entries that other hosts cannot use.
+pub(crate) const LOCAL: &str = "local";
+
 /// The stamp of entries that are published.
 pub(crate) const STAMP: u32 = 7;
 
@@ -36,7 +39,7 @@ impl Host {
 
     /// The settings of a cache on this host.
     pub(crate) fn config(&self) -> CacheConfig {
-        let mut config = CacheConfig::new(StoreConfig::new(self.dir.path()));
+        let mut config = sharing(CacheConfig::new(StoreConfig::new(self.dir.path())));
         let warnings = Arc::clone(&self.warnings);
         config.on_warning =
             Some(Arc::new(move |kind, text| warnings.lock().unwrap().push((kind, text.to_owned()))));
@@ -87,6 +90,12 @@ impl Host {
     }
 }
 
+/// Settings by which other hosts can use all entries, except those of [`local_builder`].
+pub(crate) fn sharing(mut config: CacheConfig) -> CacheConfig {
+    config.is_for_others = |entry| !entry.has_member(LOCAL);
+    config
+}
+
 /// A directory in memory, if there is one: a store has hundreds of directories.
 fn fresh() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
@@ -128,6 +137,11 @@ pub(crate) fn builder(object: &str) -> EntryBuilder<'_> {
         .cost(Duration::from_millis(5))
         .eager("object", object.as_bytes())
         .lazy("header", object.as_bytes())
+}
+
+/// An entry that other hosts cannot use.
+pub(crate) fn local_builder(object: &str) -> EntryBuilder<'_> {
+    builder(object).lazy(LOCAL, b"yes")
 }
 
 /// Returns the number of an entry's writer, after checking that the bytes are that writer's.

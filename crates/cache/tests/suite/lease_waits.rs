@@ -16,7 +16,8 @@ use opkeep_store::{CacheMode, TryLockOutcome};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
 
 use crate::common::{
-    Host, build, claim, entry_name, failed, hit, key, open, pending, publish, resume, settle, take, until,
+    Host, build, claim, entry_name, failed, hit, key, open, pending, publish, resume, settle, sharing, take,
+    until,
 };
 
 fn config(remote: &FakeRemote) -> RemoteConfig {
@@ -25,7 +26,7 @@ fn config(remote: &FakeRemote) -> RemoteConfig {
 
 /// A cache without a local store.
 fn nowhere(remote: &FakeRemote) -> TargetCache {
-    let mut settings = CacheConfig::default();
+    let mut settings = sharing(CacheConfig::default());
     settings.remote = Some(config(remote));
     open(settings)
 }

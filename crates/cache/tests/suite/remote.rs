@@ -13,7 +13,7 @@ use opkeep_testkit::remote::RemoteCall::{Capabilities, Claim as ClaimCall, Get, 
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 
 use crate::common::{
-    Host, STAMP, build, builder, claim, entry_name, hit, key, open, publish, take, text, writer,
+    Host, STAMP, build, builder, claim, entry_name, hit, key, open, publish, sharing, take, text, writer,
 };
 
 fn config(remote: &FakeRemote) -> RemoteConfig {
@@ -320,7 +320,7 @@ fn an_entry_that_was_not_validated_is_not_published_to_other_hosts() {
 #[test]
 fn without_a_local_store_entries_come_from_the_tier_and_go_there() {
     let (remote, host) = (FakeRemote::new(), Host::new());
-    let mut nowhere = opkeep_cache::CacheConfig::default();
+    let mut nowhere = sharing(opkeep_cache::CacheConfig::default());
     nowhere.remote = Some(config(&remote));
     let cache = open(nowhere.clone());
     let ticket = build(claim(&cache, "relu"));

@@ -9,7 +9,8 @@ use opkeep_testkit::remote::RemoteCall::{Claim as ClaimCall, Put, Release};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 
 use crate::common::{
-    Host, TARGET, build, builder, claim, entry_name, hit, key, pending, publish, settle, take, text, until,
+    Host, TARGET, build, builder, claim, entry_name, hit, key, local_builder, pending, publish, settle, take,
+    text, until,
 };
 
 fn config(remote: &FakeRemote) -> RemoteConfig {
@@ -131,7 +132,7 @@ fn entries_that_no_host_can_use_are_not_marked() {
     let object = text(1);
     let unvalidated = builder(&object).with_validation(0);
     build(claim(&target, "relu")).publish(&unvalidated).unwrap();
-    build(claim(&target, "tanh")).publish_locally(&builder(&object)).unwrap();
+    build(claim(&target, "tanh")).publish(&local_builder(&object)).unwrap();
     assert_eq!((cache.finish_uploads(soon(), None), unsent(&target), remote.count(Put)), (0, 0, 0));
     // The hosts that wait are not kept waiting.
     assert!(!remote.is_leased(&key("relu")) && !remote.is_leased(&key("tanh")));
@@ -163,14 +164,18 @@ fn what_the_process_refused_is_replaced_by_its_push() {
     let (_, target) = open(&host, &config(&remote));
     publish(build(claim(&target, "relu")), 1);
     remote.set_object(&entry_name("relu"), b"no entry".to_vec());
-    assert_eq!(target.push_all(&|_| true, Some(soon()), None).sent, 1);
+    assert_eq!(target.push_all(Some(soon()), None).sent, 1);
     assert_eq!(remote.object(&entry_name("relu")), Some(b"no entry".to_vec()), "no reader refused it");
     // A host that looks for the entry refuses it, builds the entry, and pushes its own.
     let other = Host::new();
     let (_, reader) = open(&other, &config(&remote));
-    let object = text(2);
-    build(claim(&reader, "relu")).publish_locally(&builder(&object)).unwrap();
-    assert_eq!(reader.push_all(&|_| true, Some(soon()), None).sent, 1);
+    let ticket = build(claim(&reader, "relu"));
+    remote.set_faults(fails(true));
+    assert!(!publish(ticket, 2).remote);
+    remote.set_faults(fails(false));
+    // The process knows that it refused the entry, also without the mark.
+    reader.store().unwrap().mark_sent(&key("relu"), true);
+    assert_eq!(reader.push_all(Some(soon()), None).sent, 1);
     assert_eq!(hit(claim(&Host::new().with_remote(&config(&remote)), "relu")), (2, Source::Remote));
 }
 
@@ -186,7 +191,7 @@ fn every_end_of_a_lease_and_every_push_is_progress() {
     // An entry that is not sent.
     build(claim(&target, "relu")).publish(&builder(&object).with_validation(0)).unwrap();
     assert_eq!(progress(), 1);
-    build(claim(&target, "tanh")).publish_locally(&builder(&object)).unwrap();
+    build(claim(&target, "tanh")).publish(&local_builder(&object)).unwrap();
     assert_eq!(progress(), 2);
     drop(build(claim(&target, "exp")));
     assert_eq!(progress(), 3);
@@ -207,13 +212,13 @@ fn an_entry_for_this_host_drops_the_mark_of_its_key() {
     let (_, target) = open(&host, &config(&remote));
     let object = text(1);
     target.store().unwrap().mark_unsent(&key("tanh"), true).unwrap();
-    build(claim(&target, "tanh")).publish_locally(&builder(&object)).unwrap();
+    build(claim(&target, "tanh")).publish(&local_builder(&object)).unwrap();
     assert_eq!(unsent(&target), 0);
     assert_eq!((target.push_unsent(Some(soon()), None).sent, remote.object_names().len()), (0, 0));
 }
 
 #[test]
-fn all_own_entries_are_pushed_and_no_others() {
+fn all_entries_for_other_hosts_are_pushed_and_no_others() {
     let (remote, host) = (FakeRemote::new(), Host::new());
     let target = host.cache();
     let object = text(1);
@@ -221,16 +226,91 @@ fn all_own_entries_are_pushed_and_no_others() {
         build(claim(&target, &format!("relu {number}"))).publish(&builder(&object)).unwrap();
     }
     build(claim(&target, "unvalidated")).publish(&builder(&object).with_validation(0)).unwrap();
-    publish(build(claim(&target, "foreign")), 2);
+    build(claim(&target, "local")).publish(&local_builder(&object)).unwrap();
     let (_, target) = open(&host, &config(&remote));
-    let own = |entry: &opkeep_cache::Entry| crate::common::writer(entry) == 1;
-    let report = target.push_all(&own, Some(soon()), None);
+    let report = target.push_all(Some(soon()), None);
     assert_eq!((report.sent, report.left, report.skipped), (70, 0, 2));
     assert_eq!((remote.object_names().len(), remote.count(Put)), (70, 2));
     // A remote tier that is gone is not asked for each of them.
     remote.set_faults(fails(true));
-    let report = target.push_all(&own, Some(soon()), None);
+    let report = target.push_all(Some(soon()), None);
     assert_eq!((report.sent, report.left), (0, 70));
     let expected = remote.count(Put);
     assert_eq!(expected, 4);
+}
+
+/// Whatever way leads to the engine: an entry that other hosts cannot use does not leave the machine, also one that an earlier version
+/// stored and marked, nor does a cache that was not told which entries are for others share any.
+#[test]
+fn no_way_sends_an_entry_that_stays_here() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (cache, target) = open(&host, &config(&remote));
+    let object = text(1);
+    let keys: Vec<_> = (0..20).map(|number| key(&format!("relu {number}"))).collect();
+    target.fetch(&keys, &Query::new(&take));
+    for (number, key) in keys.iter().enumerate() {
+        build(claim(&target, &format!("relu {number}"))).publish(&local_builder(&object)).unwrap();
+        target.store().unwrap().mark_unsent(key, number % 2 == 0).unwrap();
+    }
+    assert!(!target.publish(&key("put"), &local_builder(&object)).unwrap().remote);
+    assert_eq!(cache.finish_uploads(soon(), None), 0);
+    assert_eq!((target.push_unsent(Some(soon()), None).sent, unsent(&target)), (0, 0));
+    assert_eq!(target.push_all(Some(soon()), None).sent, 0);
+    assert_eq!((target.share_plans(Some(soon()), None), remote.object_names()), (0, Vec::new()));
+
+    let mut untold = host.config();
+    untold.remote = Some(config(&remote));
+    untold.is_for_others = opkeep_cache::CacheConfig::default().is_for_others;
+    let cache = Cache::open(untold).unwrap();
+    let target = cache.target(TARGET).unwrap();
+    assert!(!build(claim(&target, "tanh")).publish(&builder(&object)).unwrap().remote);
+    assert!(!target.publish(&key("exp"), &builder(&object)).unwrap().remote);
+    assert_eq!((cache.finish_uploads(soon(), None), target.push_all(Some(soon()), None).sent), (0, 0));
+    assert_eq!(remote.object_names(), Vec::new());
+}
+
+/// A forged entry, or one that an earlier version sent.
+#[test]
+fn no_way_takes_an_entry_that_stays_elsewhere() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (_, target) = open(&host, &config(&remote));
+    let object = text(1);
+    for name in ["relu", "tanh", "exp"] {
+        remote.set_object(&entry_name(name), local_builder(&object).encode(&key(name)).unwrap());
+    }
+    let query = Query::new(&take);
+    assert!(target.get_remote(&key("relu"), &query).is_none());
+    drop(build(claim(&target, "tanh")));
+    let report = target.fetch(&[key("exp")], &query);
+    assert_eq!((report.fetched.len(), report.refused.len()), (0, 1));
+    assert!(host.warnings().iter().any(|(_, text)| text.contains("only by the machine that made it")));
+}
+
+/// A request for an entry that stays here asks the engine for nothing, and makes no lease.
+#[test]
+fn a_request_for_an_entry_that_stays_here_calls_nobody() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (cache, target) = open(&host, &config(&remote));
+    let object = text(1);
+    remote.set_object(&entry_name("relu"), builder(&object).encode(&key("relu")).unwrap());
+    let mut query = Query::new(&take);
+    query.stays_here = true;
+    assert!(target.get_remote(&key("relu"), &query).is_none());
+    let ticket = build(target.get_or_begin(&key("relu"), &query).unwrap());
+    ticket.publish(&local_builder(&object)).unwrap();
+    cache.finish_uploads(soon(), None);
+    assert_eq!(remote.calls(), []);
+    query.stays_here = false;
+    assert_eq!(hit(target.get_or_begin(&key("relu"), &query).unwrap()), (1, Source::Local));
+}
+
+#[test]
+fn an_entry_is_sent_without_a_ticket() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (cache, target) = open(&host, &config(&remote));
+    let object = text(1);
+    let published = target.publish(&key("relu"), &builder(&object)).unwrap();
+    assert!(published.remote && published.local.is_some());
+    assert_eq!((cache.finish_uploads(soon(), None), unsent(&target)), (0, 0));
+    assert!(remote.object(&entry_name("relu")).is_some());
 }

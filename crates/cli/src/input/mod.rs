@@ -3,7 +3,6 @@
 pub(crate) mod dims;
 pub(crate) mod entries;
 pub(crate) mod groups;
-pub(crate) mod kept_here;
 pub(crate) mod model;
 pub(crate) mod options;
 pub(crate) mod pairs;

@@ -245,22 +245,3 @@ fn a_group_with_a_damaged_record_is_replaced_when_other_rules_need_it() {
     ticket(request()).publish(&group.clone().with_expectations(&rules)).unwrap();
     assert!(matches!(request(), GroupClaim::Hit(_)));
 }
-
-#[test]
-fn files_for_this_machine_are_not_sent_to_the_remote_tier() {
-    use opkeep_cache::RemoteConfig;
-    use opkeep_testkit::remote::{FakeRemote, RemoteCall};
-    let dir = tempfile::tempdir().unwrap();
-    let remote = FakeRemote::new();
-    let mut config = FileCacheConfig::new(StoreConfig::new(dir.path().join("store")), "test");
-    config.cache.remote = Some(RemoteConfig::new(std::sync::Arc::new(remote.clone())));
-    let files = FileCache::open(config).unwrap().target("cuda-sm_90").unwrap();
-    for (number, is_local) in [(1, true), (2, false)] {
-        let key = FileKey::new([number; 32]);
-        let mut group = NewGroup::new(FILES);
-        group.is_local = is_local;
-        assert!(ticket(files.get_or_begin(&key, &Options::default()).unwrap()).publish(&group).unwrap());
-        assert!(files.get(&key).unwrap().is_some());
-        assert_eq!(remote.count(RemoteCall::Put), usize::from(!is_local));
-    }
-}

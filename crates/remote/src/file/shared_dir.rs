@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_cache::{ClaimAnswer, LeaseToken, LeaseValue, ObjectName, RemoteError};
 use opkeep_digest::Digest;
-use opkeep_fs::{Dir, FileRead, FileStat, RootedFs, TempFile, idle};
+use opkeep_fs::{Dir, FileRead, FileStat, RootedFs, TempFile, idle, without_fork};
 
 /// The size of the largest object, in bytes.
 pub(super) const MAX_OBJECT: u64 = 1 << 31;
@@ -296,8 +296,9 @@ fn prune(temporary: &Dir, now: SystemTime) {
 /// Returns the start of this process's temporary names: processes of two hosts may have one number.
 fn host_prefix() -> &'static str {
     static PREFIX: OnceLock<String> = OnceLock::new();
-    // The system's random numbers are the seed.
-    PREFIX.get_or_init(|| format!("{:016x}-", RandomState::new().hash_one(())))
+    // The system's random numbers are the seed. A forked child must not find the cell while another thread fills it.
+    let fill = || PREFIX.get_or_init(|| format!("{:016x}-", RandomState::new().hash_one(())));
+    PREFIX.get().unwrap_or_else(|| without_fork(fill))
 }
 
 /// Returns the error for that of the system.

@@ -276,7 +276,7 @@ fn what_is_not_shared_is_not_signed_for_others() {
     let cache = cache(&host, &remote, &trust(Some(one), Some(&[one])));
     let object = text(1);
     publish(build(claim(&cache, "shared")), 1);
-    build(claim(&cache, "local")).publish_locally(&builder(&object)).unwrap();
+    build(claim(&cache, "local")).publish(&local_builder(&object)).unwrap();
     build(claim(&cache, "unvalidated")).publish(&builder(&object).with_validation(0)).unwrap();
     cache.put(&key("put"), &builder(&object)).unwrap();
     assert_eq!(stored_signers(&cache, "shared"), ["host", "one"]);

@@ -24,8 +24,8 @@ use opkeep_testkit::remote::RemoteCall::{Claim as ClaimCall, Get, Put, Replace};
 use opkeep_testkit::remote::{FakeRemote, key_in, names};
 
 use crate::common::{
-    Host, TARGET, build, builder, claim, entry_name, hit, key, open, pending, publish, settle, take, text,
-    writer,
+    Host, TARGET, build, builder, claim, entry_name, hit, key, local_builder, open, pending, publish, settle,
+    take, text, writer,
 };
 
 pub(super) type Key = Arc<SigningKey>;

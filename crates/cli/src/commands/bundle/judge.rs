@@ -3,13 +3,12 @@
 use opkeep_bundle::{BundleError, IndexedEntry};
 use opkeep_digest::Digest;
 use opkeep_kernel_entry::member::HEADER;
-use opkeep_kernel_entry::{EntryVerdict, GroupRecord, Header, verify_entry};
+use opkeep_kernel_entry::{EntryVerdict, GroupRecord, Header, KeptHere, verify_entry};
 use opkeep_store::Entry;
 use opkeep_validator::Validator;
 use serde::Serialize;
 
 use super::trust::Trust;
-use crate::input::kept_here::KeptHere;
 use crate::ui::json;
 use crate::ui::text::Text;
 

@@ -69,6 +69,7 @@ impl Settings {
         let mut remote = RemoteConfig::new(open(&self.url, &OpenOptions::default()).unwrap());
         remote.lease_ttl = self.ttl;
         config.remote = Some(remote);
+        config.is_for_others = |_| true;
         let log = self.log.clone();
         config.on_warning =
             Some(Arc::new(move |kind, text| write(&log, &format!("warning {kind:?} {text}"))));

@@ -1,0 +1,49 @@
+//! A request for many groups.
+
+use opkeep_cache::{Accept, Source};
+use opkeep_kernel_entry::GroupKey;
+use opkeep_store::{Entry, Lookup};
+
+use crate::claim::GroupClaim;
+use crate::error::EmbedError;
+use crate::group::FileGroup;
+use crate::request::Request;
+
+impl Request<'_> {
+    /// Returns the files of groups, or at most `max_tickets` tickets, without a wait for other callers. The files that the store lacks
+    /// are requested from the remote tier in one call, whose answer also says which of them other hosts make.
+    pub(crate) fn get_or_begin_many(
+        &self,
+        keys: Vec<GroupKey>,
+        max_tickets: usize,
+    ) -> Result<Vec<GroupClaim>, EmbedError> {
+        if !self.options.stays_here {
+            let digests: Vec<_> = keys.iter().map(GroupKey::digest).collect();
+            let accept = |entry: &Entry| self.judge.accept(entry);
+            // What it refused, it has warned of.
+            let _ = self.target.fetch(&digests, &self.query(&accept));
+        }
+        let (mut claims, mut tickets) = (Vec::with_capacity(keys.len()), 0);
+        for key in keys {
+            let claim = match tickets < max_tickets {
+                true => self.try_begin(key)?,
+                false => self.find(&key),
+            };
+            tickets += usize::from(matches!(claim, GroupClaim::Begin(_) | GroupClaim::Unshared(..)));
+            claims.push(claim);
+        }
+        Ok(claims)
+    }
+
+    /// Returns the files of a group that are in the store. A miss is counted when they are requested.
+    fn find(&self, key: &GroupKey) -> GroupClaim {
+        match self.target.get_uncounted(&key.digest()) {
+            Lookup::Hit(entry)
+                if matches!(self.judge.accept(&entry), Accept::Take | Accept::Validated { .. }) =>
+            {
+                GroupClaim::Hit(FileGroup::new(entry, Source::Local))
+            }
+            Lookup::Hit(_) | Lookup::Miss(_) => GroupClaim::Pending,
+        }
+    }
+}
