@@ -11,6 +11,7 @@ mod in_process;
 mod privileged;
 mod remote;
 mod remote_hosts;
+mod remote_toolchains;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         privileged::trials(),
         remote::trials(),
         remote_hosts::trials(),
+        remote_toolchains::trials(),
         ascend::trials(),
         ascend_confined::trials(),
         ascend_mutations::trials(),
