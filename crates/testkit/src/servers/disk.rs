@@ -2,7 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "this is the I/O module of the servers")]
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 pub(super) fn create_dir(path: &Path) -> io::Result<()> {
@@ -11,6 +12,11 @@ pub(super) fn create_dir(path: &Path) -> io::Result<()> {
 
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)
+}
+
+/// Creates a file with this mode, which the process's umask may narrow.
+pub(super) fn create(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    File::options().create_new(true).write(true).mode(mode).open(path)?.write_all(text.as_bytes())
 }
 
 /// The text of a file; what is no text is replaced.

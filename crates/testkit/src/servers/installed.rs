@@ -10,8 +10,11 @@ fn directory() -> PathBuf {
     std::env::var_os("OPKEEP_REMOTE_SERVERS").map_or_else(|| PathBuf::from(DIRECTORY), PathBuf::from)
 }
 
-/// A program that was installed for tests: versions that the tests were written for.
-pub(super) fn of_tests(program: &str) -> Result<PathBuf, String> {
+/// A program that `cargo xtask remote-servers` installs for tests alone, in the versions that they were written for.
+///
+/// # Errors
+/// It is not there. The message says what installs it.
+pub fn of_tests(program: &str) -> Result<PathBuf, String> {
     let directory = directory();
     let found = ["bin", "venv/bin"].map(|bin| directory.join(bin).join(program));
     found.into_iter().find(|path| path.is_file()).ok_or_else(|| {
@@ -22,8 +25,11 @@ pub(super) fn of_tests(program: &str) -> Result<PathBuf, String> {
     })
 }
 
-/// A program of the system.
-pub(super) fn of_system(program: &str) -> Result<PathBuf, String> {
+/// A program of the system, from a package that `cargo xtask remote-servers` installs.
+///
+/// # Errors
+/// As [`of_tests`].
+pub fn of_system(program: &str) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Debian has servers where only root looks.
     let directories = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/bin"].map(PathBuf::from));

@@ -11,9 +11,12 @@ mod options;
 mod process;
 mod ready;
 mod server;
+mod slurm;
 mod trials;
 
 pub use certificates::{CertificateKind, TestAuthority, TlsFiles};
+pub use installed::{of_system as program_of_system, of_tests as program_of_tests};
 pub use options::{BuildGridOptions, RedisOptions, S3_ACCESS_KEY, S3_BUCKET, S3_SECRET_KEY, ServerKind};
 pub use server::Server;
+pub use slurm::SlurmCluster;
 pub use trials::{SharedServer, trial, trial_with};
