@@ -1,6 +1,7 @@
-//! `cargo xtask remote-servers`: installs the servers that tests of the remote tier start, and starts each once.
+//! `cargo xtask remote-servers`: installs the servers that tests of the remote tier start, and starts each once; and the programs that
+//! start builds on a cluster, for `docs/cluster.md`.
 //!
-//! A server that cannot be installed here is left out, with the reason; its tests show as ignored.
+//! What cannot be installed here is left out, with the reason; its tests show as ignored.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,38 +15,88 @@ use crate::venv::{self, Skip, Venv};
 const DIRECTORY: &str = "target/remote-servers";
 
 /// Versions whose behaviour the tests know. Later s3s-fs need a later compiler.
-const PYTHON_SERVERS: [PythonServer; 2] = [
+const PYTHON_PROGRAMS: [PythonProgram; 4] = [
     // Its extra `server` has what all services need, which is much more.
-    PythonServer {
+    PythonProgram {
         name: "moto-5.2.5",
         program: "moto_server",
         requirements: &["moto[s3]==5.2.5", "flask", "flask-cors"],
+        mode: Mode::Quick,
     },
-    PythonServer { name: "buildgrid-0.4.4", program: "bgd", requirements: &["buildgrid==0.4.4"] },
+    PythonProgram {
+        name: "buildgrid-0.4.4",
+        program: "bgd",
+        requirements: &["buildgrid==0.4.4"],
+        mode: Mode::Quick,
+    },
+    PythonProgram {
+        name: "kubernetes-validate-1.37.0",
+        program: "kubernetes-validate",
+        requirements: &["kubernetes-validate==1.37.0"],
+        mode: Mode::Launchers,
+    },
+    // It takes half a minute and 300 MB.
+    PythonProgram { name: "ray-2.60.0", program: "ray", requirements: &["ray==2.60.0"], mode: Mode::All },
+];
+/// Programs of the system, and the packages of Debian that have them.
+const SYSTEM_PROGRAMS: [SystemProgram; 3] = [
+    SystemProgram { program: "redis-server", package: "redis-server", mode: Mode::Quick },
+    SystemProgram { program: "slurmctld", package: "slurm-wlm", mode: Mode::Launchers },
+    SystemProgram { program: "mpirun", package: "openmpi-bin", mode: Mode::Launchers },
 ];
 const S3S_FS: &str = "0.14.1";
 
 const USAGE: &str = "usage: cargo xtask remote-servers [--install|--check]
   (nothing)  install what takes seconds: redis-server as root, moto and BuildGrid; start each server
-  --install  also s3s-fs, which is built from its sources and takes minutes
+  --install  also s3s-fs, which is built from its sources and takes minutes; Slurm and Open MPI as root, Ray, kubernetes-validate
   --check    install nothing; start each server that there is";
 
-struct PythonServer {
+struct PythonProgram {
     /// With its version: another one is installed anew.
     name: &'static str,
     program: &'static str,
     requirements: &'static [&'static str],
+    /// When it is installed.
+    mode: Mode,
+}
+
+struct SystemProgram {
+    program: &'static str,
+    package: &'static str,
+    /// When it is installed.
+    mode: Mode,
 }
 
 /// What is installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
+    /// Nothing.
     Check,
+    /// What takes seconds, and most tests need.
     Quick,
+    /// Also what starts builds on a cluster, except Ray.
+    Launchers,
+    /// Also s3s-fs, except what starts builds on a cluster.
+    S3sFs,
     All,
 }
 
 impl Mode {
+    /// Whether what belongs to the mode `part` is installed.
+    fn has(self, part: Self) -> bool {
+        self != Self::Check && (part == Self::Quick || part == self || self == Self::All)
+    }
+
+    /// The mode of a commit in CI. One of four has the launchers, whose packages take a minute, and another one s3s-fs, which takes
+    /// more. The tests of the launchers run for the same commits.
+    fn of_commit(seed: u32) -> Self {
+        match seed % 4 {
+            0 => Self::Launchers,
+            2 => Self::S3sFs,
+            _ => Self::Quick,
+        }
+    }
+
     fn of(args: &[String]) -> Result<Self, String> {
         match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             [] => Ok(Self::Quick),
@@ -62,27 +113,25 @@ pub(crate) fn remote_servers(args: &[String]) -> Result<(), String> {
     start_each()
 }
 
-/// The step of `ci`, whose tests start each server. One commit of four has s3s-fs: building it takes more than a minute.
+/// The step of `ci`, whose tests start each server.
 pub(crate) fn install_in_ci(args: &[String]) -> Result<(), String> {
     crate::task::no_arguments(args)?;
-    let has_turn = commit_seed().is_ok_and(|seed| seed % 4 == 0);
-    install(if has_turn { Mode::All } else { Mode::Quick });
+    install(commit_seed().map_or(Mode::Quick, Mode::of_commit));
     Ok(())
 }
 
-/// Installs the servers, and prints where each is, or why it is left out.
+/// Installs the programs, and prints where each is, or why it is left out.
 fn install(mode: Mode) {
     let began = Instant::now();
     // pip mostly waits for the index, and runs on one core.
-    let (python, [redis, s3s_fs]) = std::thread::scope(|scope| {
-        let python = scope.spawn(|| python_servers(mode));
-        let others = [redis(mode), s3s_fs(mode)];
-        (python.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), others)
+    let results = std::thread::scope(|scope| {
+        let python = scope.spawn(|| python_programs(mode));
+        let mut results = system_programs(mode);
+        results.push(("s3s-fs", s3s_fs(mode)));
+        results.extend(python.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        results
     });
-    let [moto, buildgrid] = python;
-    for (name, result) in
-        [("redis-server", redis), ("moto_server", moto), ("BuildGrid", buildgrid), ("s3s-fs", s3s_fs)]
-    {
+    for (name, result) in results {
         match result {
             Ok(path) => println!("{name}: {}", path.display()),
             Err(reason) => println!("{name}: LEFT OUT, {reason}; its tests show as ignored"),
@@ -91,20 +140,29 @@ fn install(mode: Mode) {
     println!("installed in {:.0} s", began.elapsed().as_secs_f64());
 }
 
-/// Redis is the system's: from its packages, as root.
-fn redis(mode: Mode) -> Result<PathBuf, String> {
-    const PROGRAM: &str = "redis-server";
-    let find = || {
-        let found =
-            disk::output("sh", &["-c", "PATH=$PATH:/usr/bin:/usr/sbin command -v redis-server"], None);
+/// Where each program is, or the reason why it is nowhere.
+type Results = Vec<(&'static str, Result<PathBuf, String>)>;
+
+/// The system's programs: from its packages, as root.
+fn system_programs(mode: Mode) -> Results {
+    let find = |program: &str| {
+        let script = "PATH=$PATH:/usr/bin:/usr/sbin command -v \"$0\"";
+        let found = disk::output("sh", &["-c", script, program], None);
         found.ok().map(|path| PathBuf::from(venv::text(&path).trim()))
     };
-    if let Some(path) = find() {
-        return Ok(path);
-    }
-    if mode == Mode::Check {
-        return Err("it is not on the PATH".to_owned());
-    }
+    let is_missing = |one: &&SystemProgram| mode.has(one.mode) && find(one.program).is_none();
+    let missing: Vec<_> = SYSTEM_PROGRAMS.iter().filter(is_missing).map(|one| one.package).collect();
+    let installed = if missing.is_empty() { Ok(()) } else { install_packages(&missing) };
+    let result = |one: &SystemProgram| match (find(one.program), &installed) {
+        (Some(path), _) => Ok(path),
+        (None, _) if !mode.has(one.mode) => Err("it is not on the PATH".to_owned()),
+        (None, Ok(())) => Err("its package has no program on the PATH".to_owned()),
+        (None, Err(reason)) => Err(reason.clone()),
+    };
+    SYSTEM_PROGRAMS.iter().map(|one| (one.program, result(one))).collect()
+}
+
+fn install_packages(packages: &[&str]) -> Result<(), String> {
     let user = disk::output("id", &["-u"], None)?;
     if venv::text(&user).trim() != "0" {
         return Err("it is not on the PATH, and only root can install it".to_owned());
@@ -119,27 +177,27 @@ fn redis(mode: Mode) -> Result<PathBuf, String> {
         }
     };
     apt(&["update"])?;
-    apt(&["install", "-y", "--no-install-recommends", PROGRAM])?;
-    find().ok_or_else(|| "its package has no program on the PATH".to_owned())
+    apt(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
-/// Moto and BuildGrid, in one virtual environment.
-fn python_servers(mode: Mode) -> [Result<PathBuf, String>; 2] {
+/// The programs in Python, in one virtual environment.
+fn python_programs(mode: Mode) -> Results {
     let directory = Path::new(DIRECTORY).join("venv");
-    if mode == Mode::Check {
-        return PYTHON_SERVERS.map(|server| match venv::is_marked(&directory, server.name) {
-            true => Ok(directory.join("bin").join(server.program)),
-            false => Err(format!("{} is not installed", server.name)),
-        });
-    }
-    match Venv::create(&directory) {
-        Ok(venv) => PYTHON_SERVERS.map(|server| {
-            let installed = venv.install(server.name, server.requirements);
-            installed.map_err(|error| last_line(&error))?;
-            Ok(directory.join("bin").join(server.program))
-        }),
-        Err(Skip::Skipped(reason) | Skip::Failed(reason)) => [Err(reason.clone()), Err(reason)],
-    }
+    let venv = if mode == Mode::Check { None } else { Some(Venv::create(&directory)) };
+    let result = |one: &PythonProgram| {
+        match &venv {
+            Some(Err(Skip::Skipped(reason) | Skip::Failed(reason))) => return Err(reason.clone()),
+            Some(Ok(venv)) if mode.has(one.mode) => {
+                venv.install(one.name, one.requirements).map_err(|error| last_line(&error))?;
+            }
+            _ if !venv::is_marked(&directory, one.name) => {
+                return Err(format!("{} is not installed", one.name));
+            }
+            _ => {}
+        }
+        Ok(directory.join("bin").join(one.program))
+    };
+    PYTHON_PROGRAMS.iter().map(|one| (one.program, result(one))).collect()
 }
 
 /// s3s-fs, from its sources: no index has the program. Without optimization, which takes half the time.
@@ -149,10 +207,8 @@ fn s3s_fs(mode: Mode) -> Result<PathBuf, String> {
     if program.exists() {
         return Ok(program);
     }
-    match mode {
-        Mode::Check => return Err("it is not installed".to_owned()),
-        Mode::Quick => return Err("it takes minutes to build, which `--install` does".to_owned()),
-        Mode::All => {}
+    if !mode.has(Mode::S3sFs) {
+        return Err("it is not installed; it takes minutes to build, which `--install` does".to_owned());
     }
     let build = Path::new(DIRECTORY).join("build");
     let mut cargo = Command::new("cargo");
@@ -201,6 +257,21 @@ mod tests {
         assert_eq!(parsed(&["--check"]), Ok(Mode::Check));
         assert!(parsed(&["--instal"]).unwrap_err().contains("`--instal`"));
         assert!(parsed(&["--check", "--install"]).unwrap_err().contains("usage"));
+    }
+
+    #[test]
+    fn each_mode_has_its_parts() {
+        let parts =
+            |mode: Mode| [Mode::Quick, Mode::Launchers, Mode::S3sFs, Mode::All].map(|part| mode.has(part));
+        assert_eq!(parts(Mode::Check), [false; 4]);
+        assert_eq!(parts(Mode::Quick), [true, false, false, false]);
+        assert_eq!(parts(Mode::Launchers), [true, true, false, false]);
+        assert_eq!(parts(Mode::S3sFs), [true, false, true, false]);
+        assert_eq!(parts(Mode::All), [true; 4]);
+        assert_eq!(
+            [0, 1, 2, 3].map(Mode::of_commit),
+            [Mode::Launchers, Mode::Quick, Mode::S3sFs, Mode::Quick]
+        );
     }
 
     #[test]
