@@ -4,6 +4,7 @@ mod accidents;
 mod ascend;
 mod ascend_confined;
 mod ascend_mutations;
+mod cluster;
 #[path = "../common/mod.rs"]
 mod common;
 mod import;
@@ -11,7 +12,6 @@ mod in_process;
 mod privileged;
 mod remote;
 mod remote_hosts;
-mod remote_toolchains;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         privileged::trials(),
         remote::trials(),
         remote_hosts::trials(),
-        remote_toolchains::trials(),
+        cluster::trials(),
         ascend::trials(),
         ascend_confined::trials(),
         ascend_mutations::trials(),

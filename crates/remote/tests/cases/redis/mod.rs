@@ -5,7 +5,6 @@ mod answers;
 mod batches;
 mod faults;
 mod forks;
-mod kinds;
 mod memory;
 mod time;
 #[cfg(feature = "tls")]
@@ -36,7 +35,6 @@ pub(crate) fn trials() -> (Vec<Trial>, Option<Server>) {
     trials.extend(batches::trials());
     trials.extend(faults::trials());
     trials.extend(forks::trials());
-    trials.extend(kinds::trials());
     trials.extend(memory::trials());
     trials.extend(time::trials());
     #[cfg(feature = "tls")]
