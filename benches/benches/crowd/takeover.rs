@@ -1,17 +1,20 @@
-//! The time without a builder after the process that compiles a kernel dies.
+//! The time without a builder after the process that compiles a kernel dies. With a remote cache, it dies with a lease, too.
 
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use opkeep_benches::{Budgets, Figure, directory, is_measured};
+use opkeep_testkit::servers::{Server, ServerKind};
 use opkeep_testkit::{CompileLog, since_1970};
 
 use crate::rank::{Order, Rank, Work};
 
 const BUDGET_MILLIS: f64 = 50.0;
+/// The time to live of a lease, in milliseconds: far longer than the budget.
+const TTL: u64 = 10_000;
 
 /// The time from the death of the holder to the next compile, in milliseconds.
-fn take_over(waiters: usize, round: u64) -> f64 {
+fn take_over(waiters: usize, round: u64, server: Option<&Server>) -> f64 {
     let directory = directory().unwrap();
     let order = |millis| Order {
         store: directory.path().join("store"),
@@ -20,7 +23,8 @@ fn take_over(waiters: usize, round: u64) -> f64 {
         work: Work::Equal(1, millis),
         jobs: 1,
         machine_jobs: 8,
-        remote: None,
+        // Each round has keys of its own.
+        remote: server.map(|server| (format!("{}?prefix=round-{waiters}-{round}", server.url()), TTL)),
     };
     let mut holder = Rank::start(&order(600_000));
     holder.await_line("ready");
@@ -50,15 +54,30 @@ pub(crate) fn table(budgets: &mut Budgets) {
     println!("a process dies that compiles a kernel, and others wait for it; until one of them compiles it");
     println!("{:>9} {:>9} {:>9} {:>9} {:>9}  budget", "waiting", "quartile", "median", "quartile", "longest");
     for waiters in [1, 7] {
-        let rounds = if is_measured() { 15 } else { 1 };
-        let mut times: Vec<f64> = (0..rounds).map(|round| take_over(waiters, round)).collect();
-        times.sort_unstable_by(f64::total_cmp);
-        let quartiles @ [low, median, high] = [1, 2, 3].map(|quarter| times[times.len() * quarter / 4]);
-        let verdict = budgets.judge(quartiles, BUDGET_MILLIS);
-        let figure = Figure::new("crowd", format!("taken over by one of {waiters}")).value("s", median / 1e3);
-        figure.budget(format!("{BUDGET_MILLIS} ms"), [median, BUDGET_MILLIS], verdict).note();
-        let [low, median, high, longest] =
-            [low, median, high, times[times.len() - 1]].map(|millis| format!("{millis:.1} ms"));
-        println!("{waiters:>9} {low:>9} {median:>9} {high:>9} {longest:>9}  {BUDGET_MILLIS} ms {verdict}",);
+        row(waiters, None, budgets);
     }
+    match ServerKind::redis().missing() {
+        Some(missing) => println!("with a remote cache: left out: {missing}"),
+        None => {
+            let server = Server::start(ServerKind::redis()).unwrap();
+            [1, 7].into_iter().for_each(|waiters| row(waiters, Some(&server), budgets));
+        }
+    }
+}
+
+fn row(waiters: usize, server: Option<&Server>, budgets: &mut Budgets) {
+    let rounds = if is_measured() { 15 } else { 1 };
+    let mut times: Vec<f64> = (0..rounds).map(|round| take_over(waiters, round, server)).collect();
+    times.sort_unstable_by(f64::total_cmp);
+    let quartiles @ [low, median, high] = [1, 2, 3].map(|quarter| times[times.len() * quarter / 4]);
+    let verdict = budgets.judge(quartiles, BUDGET_MILLIS);
+    let remote = if server.is_some() { ", with a remote cache" } else { "" };
+    let figure = Figure::new("crowd", format!("taken over by one of {waiters}{remote}"));
+    let figure = figure.value("s", median / 1e3);
+    figure.budget(format!("{BUDGET_MILLIS} ms"), [median, BUDGET_MILLIS], verdict).note();
+    let [low, median, high, longest] =
+        [low, median, high, times[times.len() - 1]].map(|millis| format!("{millis:.1} ms"));
+    println!(
+        "{waiters:>9} {low:>9} {median:>9} {high:>9} {longest:>9}  {BUDGET_MILLIS} ms {verdict}{remote}",
+    );
 }

@@ -55,10 +55,14 @@ impl Arrival {
 }
 
 impl Target {
-    /// Fetches the entries of `keys` that the local store lacks, and makes `keys` the plan for which other hosts are waited for.
-    pub(crate) fn fetch(&self, keys: &[Digest], query: &Query<'_>) -> FetchReport {
+    /// Returns those of `keys` that the local store lacks, by the heads of its entries.
+    pub(crate) fn lacking(&self, keys: &[Digest]) -> Vec<Digest> {
+        keys.iter().copied().filter(|key| self.open_entry(key).is_none()).collect()
+    }
+
+    /// Fetches the entries that the local store is `lacking`, and makes `keys` the plan for which other hosts are waited for.
+    pub(crate) fn fetch(&self, keys: &[Digest], lacking: Vec<Digest>, query: &Query<'_>) -> FetchReport {
         let mut report = FetchReport::default();
-        let lacking: Vec<Digest> = keys.iter().copied().filter(|key| !self.has_trusted(key)).collect();
         if let Some(remote) = self.used_remote() {
             remote.plan(keys, &lacking);
         }

@@ -234,6 +234,10 @@ impl Protocol<'_> {
 
     /// Looks up the entry again under the lock, then in the remote tier.
     fn locked(self, lock: KeyLock, watch: Option<Watch>) -> Claim {
+        // A process of this host that died with the lease need not be waited for.
+        if let (Some(note), Some(remote)) = (lock.left_note(), self.target.leases()) {
+            remote.note_dead(self.key, note);
+        }
         match self.target.look_again(self.key, self.query, Some(&lock)) {
             Looked::Taken(entry) if lock.waited() => hit(entry, Source::Waited),
             Looked::Taken(entry) => hit(entry, Source::Local),
@@ -274,6 +278,7 @@ impl Protocol<'_> {
                     Step::Done(claim) => return *claim,
                     Step::Build(lease) => {
                         let (lock, miss) = (leased.hold.into_lock(), leased.miss);
+                        lock.iter().for_each(|lock| lock.set_note(&lease.note()));
                         return Claim::Build(self.ticket(miss, lock).with_lease(lease));
                     }
                     Step::Again => {}

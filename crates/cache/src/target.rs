@@ -1,6 +1,5 @@
 //! The entries of one target.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -87,10 +86,7 @@ impl TargetCache {
     /// Opens the entry of the local store, and reads no more than its head and, with trusted keys, its signatures: for a caller that
     /// needs few of its members, or none. `None` for a miss of any kind. The look-up is not counted.
     pub fn open_entry(&self, key: &Digest) -> Option<OpenEntry<'_>> {
-        let entry = self.0.store.as_ref()?.open_entry(key).ok()?;
-        let read = |name: &str| entry.read_member(name).map(|member| member.map(Cow::from));
-        let is_trusted = self.0.trust.check_local(entry.head(), read).is_ok();
-        is_trusted.then_some(entry)
+        self.0.open_entry(key)
     }
 
     /// Whether only entries are taken that a trusted key signed, or that this host built.
@@ -120,8 +116,16 @@ impl TargetCache {
     /// [`share_plans`](Self::share_plans). Each of its entries passes the same checks as a single one.
     ///
     /// Without a remote tier that is read, all keys that the local store lacks are missing.
+    ///
+    /// Of the local store's entries only the heads are read: one that is damaged behind its head is not lacking.
     pub fn fetch(&self, keys: &[Digest], query: &Query<'_>) -> FetchReport {
-        self.0.fetch(keys, query)
+        self.0.fetch(keys, self.0.lacking(keys), query)
+    }
+
+    /// Does what [`fetch`](Self::fetch) does, for a caller that has looked up `keys` in the local store and knows those that it is
+    /// `lacking`: no entry of the local store is read again.
+    pub fn fetch_lacking(&self, keys: &[Digest], lacking: Vec<Digest>, query: &Query<'_>) -> FetchReport {
+        self.0.fetch(keys, lacking, query)
     }
 
     /// Writes an entry that the caller built to the local store without a ticket, in place of an existing one. Returns `None` if the

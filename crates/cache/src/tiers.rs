@@ -1,14 +1,15 @@
 //! The tiers of a target, which are the local store and the remote tier: reads and writes of both. Shared by the target's
 //! cache, tickets and pending keys.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
 use opkeep_digest::Digest;
 use opkeep_store::{
-    CacheMode, DamagedEntry, Entry, EntryBuilder, KeyLock, Lookup, Overwrite, PutOutcome, Store, StoreError,
-    TargetStore,
+    CacheMode, DamagedEntry, Entry, EntryBuilder, KeyLock, Lookup, OpenEntry, Overwrite, PutOutcome, Store,
+    StoreError, TargetStore,
 };
 
 use crate::cache::IsForOthers;
@@ -182,10 +183,12 @@ impl Target {
         }
     }
 
-    /// Whether the local store has an entry that can be used, as far as its signatures tell.
-    pub(crate) fn has_trusted(&self, key: &Digest) -> bool {
-        let has = |store: &TargetStore| matches!(self.get_trusted(store, key, |_| false), Lookup::Hit(_));
-        self.store.as_ref().is_some_and(has)
+    /// Opens an entry of the local store whose signatures count, and reads no more than its head and these.
+    pub(crate) fn open_entry(&self, key: &Digest) -> Option<OpenEntry<'_>> {
+        let entry = self.store.as_ref()?.open_entry(key).ok()?;
+        let read = |name: &str| entry.read_member(name).map(|member| member.map(Cow::from));
+        let is_trusted = self.trust.check_local(entry.head(), read).is_ok();
+        is_trusted.then_some(entry)
     }
 
     /// Warns of a damaged entry, and quarantines it if its key is locked.

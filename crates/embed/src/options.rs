@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use opkeep_cache::WaitBudget;
 use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::StoredExpectations;
 
@@ -46,6 +47,9 @@ pub struct Options<'a> {
     /// Whether the files work on this machine only, such as a launcher that is linked to its C library. They are neither requested
     /// from the remote cache nor sent there, and other hosts do not wait for them.
     pub stays_here: bool,
+    /// The time that calls to the remote cache may take together; after that, the caller goes on without it. If unset, each call has
+    /// only its own timeout.
+    pub wait_budget: Option<&'a WaitBudget>,
     /// The rules for the kernel among the files, if there are any. An entry that was validated by other rules is validated
     /// again, and is not used if these refuse it.
     pub expectations: Option<&'a StoredExpectations>,
@@ -64,6 +68,7 @@ impl Default for Options<'_> {
             wait_in_process: WAIT_IN_PROCESS,
             hold_limit: HOLD_LIMIT,
             stays_here: false,
+            wait_budget: None,
             expectations: None,
         }
     }
@@ -124,6 +129,7 @@ impl fmt::Debug for Options<'_> {
             .field("wait_in_process", &self.wait_in_process)
             .field("hold_limit", &self.hold_limit)
             .field("stays_here", &self.stays_here)
+            .field("wait_budget", &self.wait_budget)
             .finish_non_exhaustive()
     }
 }

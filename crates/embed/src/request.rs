@@ -74,6 +74,7 @@ impl Request<'_> {
         let mut query = Query::new(accept);
         query.deadline = options.deadline;
         query.cancel = options.cancel;
+        query.wait_budget = options.wait_budget;
         query.stale_after = options.stale_after;
         query.hold_limit = Some(options.hold_limit);
         query.stays_here = options.stays_here;

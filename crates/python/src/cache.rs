@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use opkeep_digest::Fingerprint;
 use opkeep_embed::{
     FileCache, FileCacheConfig, FileKey, GroupClaim, GroupTicket, Options, StoreConfig, TargetFiles,
+    WaitBudget,
 };
 use opkeep_store::{CacheMode, LimitSettings};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -18,12 +19,17 @@ use crate::error::{exception, exception_with_help};
 use crate::files::Files;
 use crate::group::Group;
 use crate::key::file_key;
+use crate::remote::{RemoteArguments, settings_error};
 use crate::signals::Signals;
 use crate::ticket::Ticket;
+
+/// The maximum time that the calls of one request to a remote cache may take together.
+const REMOTE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The cache of one framework and one target.
 #[pyclass(frozen, module = "opkeep._native")]
 pub(crate) struct Cache {
+    cache: FileCache,
     files: TargetFiles,
     stale_after: Duration,
     hold_limit: Duration,
@@ -52,6 +58,7 @@ impl Cache {
         hold_limit: &Bound<'_, PyAny>,
         toolchain: &Bound<'_, PyAny>,
         limits: [Option<String>; 3],
+        remote: RemoteArguments,
     ) -> PyResult<Self> {
         let (target, framework) = (text("target", target)?, text("framework", framework)?);
         let mode: CacheMode =
@@ -64,15 +71,16 @@ impl Cache {
         let toolchain = arguments::toolchain("toolchain", toolchain)?;
         let store =
             StoreConfig::new(root).with_trusted_owners(trusted_owners).with_limits(limit_settings(limits));
-        let config = FileCacheConfig::new(store, framework)
-            .with_mode(mode)
-            .with_on_warning(Arc::new(|_, text| keep_warning(text)));
-        Ok(Self {
-            files: without_gil(py, || FileCache::open(config)?.target(&target))?,
-            stale_after,
-            hold_limit,
-            toolchain,
-        })
+        let mut config =
+            FileCacheConfig::new(store, framework).with_mode(mode).with_on_warning(Arc::new(keep_warning));
+        without_gil(py, || Ok(remote.apply(&mut config.cache)))?
+            .map_err(|error| settings_error(py, &error))?;
+        let (cache, files) = without_gil(py, || {
+            let cache = FileCache::open(config)?;
+            let files = cache.target(&target)?;
+            Ok((cache, files))
+        })?;
+        Ok(Self { cache, files, stale_after, hold_limit, toolchain })
     }
 
     fn get(
@@ -82,7 +90,12 @@ impl Cache {
         name: &Bound<'_, PyAny>,
     ) -> PyResult<Option<Group>> {
         let key = self.file_key(key, name)?;
-        Ok(without_gil(py, || self.files.get(&key))?.map(Group::new))
+        let signals = Signals::new();
+        let budget = WaitBudget::new(REMOTE_LIMIT);
+        let mut options = Options::default().with_cancel(&signals.cancel);
+        options.wait_budget = Some(&budget);
+        let found = without_gil(py, || signals.during(|| self.files.get_with(&key, &options)))?;
+        signals.take_raised().map_or_else(|| Ok(found.map(Group::new)), Err)
     }
 
     #[pyo3(signature = (key, name, timeout, wait))]
@@ -98,13 +111,53 @@ impl Cache {
         let (timeout, wait) = (optional_seconds("timeout", timeout)?, flag("wait", wait)?);
         let signals = Signals::new();
         let poll = || signals.poll();
+        let budget = WaitBudget::new(REMOTE_LIMIT);
         let mut options = Options::default().with_cancel(&signals.cancel).with_on_poll(&poll);
+        options.wait_budget = Some(&budget);
         options.wait = wait;
         (options.stale_after, options.hold_limit) = (self.stale_after, self.hold_limit);
         options.deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let claim = without_gil(py, || self.files.get_or_begin(&key, &options))?;
-        // If there is an exception, a ticket or a hit is dropped.
-        signals.into_raised().map_or_else(|| claimed(py, claim), Err)
+        let claim = without_gil(py, || signals.during(|| self.files.get_or_begin(&key, &options)))?;
+        match signals.take_raised() {
+            None => claimed(py, claim),
+            Some(error) => {
+                drop_without_gil(py, claim);
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the files of many keys, or tickets to make them, of which there are at most `max_tickets`. None: another caller makes
+    /// the files, or there are as many tickets.
+    fn get_or_begin_many(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        name: &Bound<'_, PyAny>,
+        max_tickets: usize,
+    ) -> PyResult<Vec<Option<Claim>>> {
+        let named = text("name", name)?;
+        let key = |key: PyResult<Bound<'_, PyAny>>| {
+            Ok(file_key(&key?)?.with_name(named.as_str()).with_toolchain(self.toolchain.clone()))
+        };
+        let keys = keys.try_iter()?.map(key).collect::<PyResult<Vec<_>>>()?;
+        let signals = Signals::new();
+        let budget = WaitBudget::new(REMOTE_LIMIT);
+        let mut options = Options::default().with_cancel(&signals.cancel);
+        options.wait_budget = Some(&budget);
+        (options.stale_after, options.hold_limit) = (self.stale_after, self.hold_limit);
+        let claims = without_gil(py, || {
+            signals.during(|| self.files.get_or_begin_many(&keys, max_tickets, &options))
+        })?;
+        if let Some(error) = signals.take_raised() {
+            drop_without_gil(py, claims);
+            return Err(error);
+        }
+        let claim = |claim| match claim {
+            GroupClaim::Pending => Ok(None),
+            claim => claimed(py, claim).map(Some),
+        };
+        claims.into_iter().map(claim).collect()
     }
 
     #[pyo3(signature = (key, name, files, kernel, framework_version, compile_time))]
@@ -130,12 +183,40 @@ impl Cache {
             Ok(())
         })
     }
+
+    /// Waits until the published files are in the remote cache, at most for some seconds. Returns the number of entries that are
+    /// still being sent.
+    fn finish_uploads(&self, py: Python<'_>, limit: &Bound<'_, PyAny>) -> PyResult<usize> {
+        finish_uploads(py, &self.cache, seconds("limit", limit)?)
+    }
 }
 
 impl Cache {
     fn file_key(&self, key: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<FileKey> {
         Ok(file_key(key)?.with_name(text("name", name)?).with_toolchain(self.toolchain.clone()))
     }
+}
+
+/// Waits until the published files of a cache are sent, at most for `limit`, then sends what earlier processes left. Returns the
+/// number of entries that are not sent.
+pub(crate) fn finish_uploads(py: Python<'_>, cache: &FileCache, limit: Duration) -> PyResult<usize> {
+    if cache.config().cache.remote.is_none() {
+        return Ok(0);
+    }
+    let signals = Signals::new();
+    // A limit that no clock can state is a day.
+    let deadline = Instant::now() + limit.min(Duration::from_secs(24 * 3600));
+    let left = without_gil(py, || {
+        // Without a thread, nothing is waited for: a later process sends the rest.
+        let finish = |_: &dyn Fn(())| cache.finish_uploads(deadline, Some(&signals.cancel));
+        Ok(signals.deliver(finish, |()| {}).unwrap_or(0))
+    })?;
+    signals.take_raised().map_or(Ok(left), Err)
+}
+
+/// Drops what an exception takes the place of: a ticket in it is given back, also to other hosts.
+fn drop_without_gil(py: Python<'_>, dropped: impl Send) {
+    py.detach(|| drop(dropped));
 }
 
 /// Returns the Python object for a claim.

@@ -2,32 +2,65 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use opkeep_fs::without_fork;
 use pyo3::prelude::*;
 
 use crate::error::{internal_error, python_error};
-use opkeep_embed::{EmbedError, GroupTicket};
+use opkeep_embed::{EmbedError, GroupTicket, WarningKind};
+
+/// A message: the name of its level in `opkeep._log`, and its text.
+type Message = (&'static str, String);
 
 thread_local! {
-    /// The warnings of the calls of this thread. They are logged after the call, since a logging handler may do anything,
+    /// The messages of the call that this thread makes. They are logged after the call, since a logging handler may do anything,
     /// and is called with the lock of the interpreter. One list a thread needs no lock, which a forked child would find held.
-    static WARNINGS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    static OF_CALL: RefCell<Option<Vec<Message>>> = const { RefCell::new(None) };
 }
 
-/// The largest number of warnings that wait to be logged.
-const MOST_WARNINGS: usize = 1000;
+/// The messages of threads that make no call, such as the one that sends files to a remote cache. The next call of any thread logs
+/// them.
+static OF_OTHERS: Mutex<Vec<Message>> = Mutex::new(Vec::new());
+/// Whether there are any: a call without them takes no lock.
+static HAS_OTHERS: AtomicBool = AtomicBool::new(false);
+
+/// The largest number of messages that wait to be logged.
+const MOST_MESSAGES: usize = 1000;
 
 /// Keeps a warning until the end of the call.
-pub(crate) fn keep_warning(text: &str) {
-    WARNINGS.with_borrow_mut(|warnings| {
-        if warnings.len() < MOST_WARNINGS {
-            warnings.push(text.to_owned());
+pub(crate) fn keep_warning(_: WarningKind, text: &str) {
+    keep(("warning", text.to_owned()));
+}
+
+/// Keeps a message until the end of the call.
+pub(crate) fn keep(message: Message) {
+    let add = |messages: &mut Vec<Message>, message| {
+        if messages.len() < MOST_MESSAGES {
+            messages.push(message);
         }
+    };
+    OF_CALL.with_borrow_mut(|messages| match messages {
+        Some(messages) => add(messages, message),
+        None => without_fork(|| {
+            add(&mut OF_OTHERS.lock().unwrap_or_else(PoisonError::into_inner), message);
+            HAS_OTHERS.store(true, Ordering::Release);
+        }),
     });
 }
 
-/// Calls `function` without the lock of the interpreter, then logs the warnings.
+/// Takes the messages of other threads.
+fn of_others() -> Vec<Message> {
+    match HAS_OTHERS.swap(false, Ordering::Acquire) {
+        true => without_fork(|| mem::take(&mut *OF_OTHERS.lock().unwrap_or_else(PoisonError::into_inner))),
+        false => Vec::new(),
+    }
+}
+
+/// Calls `function` without the lock of the interpreter, then logs the messages.
 ///
 /// # Errors
 /// The function's error, or its panic.
@@ -35,10 +68,13 @@ pub(crate) fn without_gil<T: Send>(
     py: Python<'_>,
     function: impl FnOnce() -> Result<T, EmbedError> + Send,
 ) -> PyResult<T> {
+    // A handler of a signal may make another call during this one.
+    let outer = OF_CALL.replace(Some(Vec::new()));
     let result = py.detach(|| catch_unwind(AssertUnwindSafe(function)));
-    for text in WARNINGS.take() {
-        // The call was made, whatever happens to its warning.
-        if let Err(error) = log(py, "warning", &text) {
+    let own = OF_CALL.replace(outer).unwrap_or_default();
+    for (level, text) in own.into_iter().chain(of_others()) {
+        // The call was made, whatever happens to its messages.
+        if let Err(error) = log(py, level, &text) {
             error.write_unraisable(py, None);
         }
     }

@@ -41,7 +41,7 @@ pub(crate) fn run(
         Some(Err(panic)) => return Err(panic_error(py, panic.as_ref())),
         None => return Err(internal_error(py, "no thread can be started")),
     };
-    if let Some(error) = signals.into_raised() {
+    if let Some(error) = signals.take_raised() {
         return Err(error);
     }
     let InProcess { json, exit_code, error, .. } = result;

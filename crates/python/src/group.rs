@@ -32,6 +32,11 @@ impl Group {
         self.files.waited()
     }
 
+    #[getter(from_remote)]
+    fn is_from_remote(&self) -> bool {
+        self.files.from_remote()
+    }
+
     fn names(&self) -> Vec<&str> {
         self.files.names().collect()
     }

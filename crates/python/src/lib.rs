@@ -7,10 +7,12 @@ mod arguments;
 mod cache;
 mod call;
 mod command;
+mod engine;
 mod error;
 mod files;
 mod group;
 mod key;
+mod remote;
 mod signals;
 mod ticket;
 mod triton;
@@ -28,6 +30,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ticket::Ticket>()?;
     module.add_class::<command::CommandFailure>()?;
     module.add_function(wrap_pyfunction!(command::run, module)?)?;
+    module.add_function(wrap_pyfunction!(remote::check_remote, module)?)?;
     triton::add_to(module)?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(call::panics, module)?)?;

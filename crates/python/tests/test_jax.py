@@ -34,10 +34,10 @@ class JaxTest(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.root = os.path.join(directory.name, "store")
 
-    def start(self) -> subprocess.Popen[str]:
-        """Start a process that uses the store."""
+    def start(self, root: str | None = None) -> subprocess.Popen[str]:
+        """Start a process that uses the store, or that of another host."""
         process = subprocess.Popen(
-            [sys.executable, str(WORKER), self.root],
+            [sys.executable, str(WORKER), root or self.root],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -71,6 +71,17 @@ class JaxTest(unittest.TestCase):
         for package in ("jax", "jaxlib"):
             self.assertEqual(parts[package], importlib.metadata.version(package))
         self.assertEqual(parts["cpu"], platform.machine())
+
+    def test_the_second_host_compiles_nothing(self) -> None:
+        shared = Path(self.root + "-shared")
+        shared.mkdir()
+        with mock.patch.dict(os.environ, OPKEEP_REMOTE=f"file://{shared}"):
+            one = self.start()
+            self.assertEqual(_ask(one, "compute 3"), "1 [0.0, 4.0, 14.0, 30.0]")
+            one.communicate()
+            self.assertEqual(_ask(self.start(self.root + "-two"), "compute 3"), "0 [0.0, 4.0, 14.0, 30.0]")
+            two = self.start(self.root + "-two")
+            self.assertEqual(_ask(two, "compute 4")[0], "1")
 
     def test_a_damaged_entry_is_compiled_once_more(self) -> None:
         self.assertEqual(_ask(self.start(), "compute 3")[0], "1")
@@ -130,6 +141,24 @@ class InterfaceTest(unittest.TestCase):
             self.skipTest("JAX is installed")
         with self.assertRaisesRegex(opkeep.Error, "JAX is not installed"):
             opkeep.jax.enable("store")
+
+    def test_keys_have_no_paths_of_this_machine(self) -> None:
+        path, seen = "xla_gpu_per_fusion_autotune_cache_dir", []
+        debug = SimpleNamespace(**{path: "/home/user/store-xla"})
+        options = SimpleNamespace(executable_build_options=SimpleNamespace(debug_options=debug))
+
+        def get(module: object, devices: object, compile_options: Any) -> str:
+            seen.append(getattr(compile_options.executable_build_options.debug_options, path))
+            if module is None:
+                raise ZeroDivisionError
+            return "key"
+
+        key = opkeep.jax._hooks._key_without_paths(get)
+        self.assertEqual(key("module", (), options), "key")
+        with self.assertRaises(ZeroDivisionError):
+            key(None, (), compile_options=options)
+        # XLA gets the path nevertheless.
+        self.assertEqual((seen, getattr(debug, path)), (["", ""], "/home/user/store-xla"))
 
     def test_only_computations_that_jax_keeps_are_waited_for(self) -> None:
         class Devices(list[SimpleNamespace]):
@@ -201,7 +230,7 @@ class ToolchainTest(unittest.TestCase):
                     self.assertEqual(toolchain("cpu"), before[1])
 
     def test_a_program_that_changes_during_the_compile(self) -> None:
-        cache = _cache.SharedCache(str(self.root / "store"), None, "0.10")
+        cache = _cache.SharedCache(str(self.root / "store"), None, "0.10", {})
 
         def get_executable_and_time() -> bytes | None:
             return cache.get("add-key")
@@ -237,7 +266,7 @@ class ToolchainTest(unittest.TestCase):
                 self.assertNotEqual(_content(Distribution.at(info)), before)
 
     def test_an_unexpected_exception_fails_no_compile(self) -> None:
-        cache = _cache.SharedCache(str(self.root / "store"), None, "0.10")
+        cache = _cache.SharedCache(str(self.root / "store"), None, "0.10", {})
 
         def get_executable_and_time() -> bytes | None:
             return cache.get("add-key")
@@ -262,6 +291,9 @@ class ToolchainTest(unittest.TestCase):
             ({"timeout": float("nan")}, opkeep.ArgumentValueError, "timeout: expected 0 seconds or more"),
             ({"root": 3}, opkeep.ArgumentError, "root: expected a path, found `int`"),
             ({"root": ""}, opkeep.ArgumentValueError, "root: expected a path, found an empty text"),
+            ({"remote": 3}, opkeep.ArgumentError, "remote: expected a text, found `int`"),
+            ({"remote": "ftp://host"}, opkeep.SettingsError, "^remote: "),
+            ({"trusted_keys": "none"}, opkeep.SettingsError, "^trusted_keys: "),
         ):
             with self.subTest(arguments), self.assertRaisesRegex(kind, text):
                 opkeep.jax.enable(**arguments)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -37,6 +38,7 @@ class Worker:
             text=True,
             cwd=Path(__file__).parent,
         )
+        self.warnings = ""
         test.addCleanup(self.end)
         self._answer()
 
@@ -66,10 +68,21 @@ class Worker:
         assert answer, "the process ended, or took longer than a minute"
         return answer
 
+    def leave(self) -> None:
+        """End it as a program ends. Its warnings are kept, if it has a `log`."""
+        self.warnings = str(self.run("log.getvalue() if 'log' in globals() else ''"))
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        assert self._process.wait(60) == 0
+
     def end(self) -> None:
-        """Kill it."""
+        """Kill it, if it has not ended."""
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
 
 
 def _is_further(name: str) -> bool:

@@ -10,6 +10,8 @@ use opkeep_fs::{Dir, FileId, FileLock, LockFile, RootedFs, TryLock, is_out_of_fi
 
 /// The prefix of the reason that a failed holder leaves for the waiters.
 const FAILED: &str = "failed: ";
+/// The prefix of the note that a holder leaves for the next one if it dies.
+const NOTE: &str = "note: ";
 const MAX_REASON: usize = 64 * 1024;
 /// The time for which a waiter tries to get a file descriptor when the process has none left.
 const STARVED: Duration = Duration::from_secs(10);
@@ -87,12 +89,28 @@ pub struct KeyLock {
     id: FileId,
     path: PathBuf,
     waited: bool,
+    left_note: Option<String>,
 }
 
 impl KeyLock {
     /// Whether another process or thread held the lock at first.
     pub fn waited(&self) -> bool {
         self.waited
+    }
+
+    /// Writes a note to the lock's file, in place of the last one. Best effort. If this process dies while it holds the lock, the next
+    /// holder [gets it](Self::left_note).
+    pub fn set_note(&self, note: &str) {
+        if self.is_own() {
+            let text = format!("{NOTE}{note}");
+            let _ = self.lock.file().and_then(|file| files::overwrite(&self.fs, file, &self.path, &text));
+        }
+    }
+
+    /// Returns the note of the last holder, if that died while it held the lock: the lock was not released, and the system ended it with
+    /// its process.
+    pub fn left_note(&self) -> Option<&str> {
+        self.left_note.as_deref()
     }
 
     /// Whether this process took the lock, and not its parent before a fork: the copy in a forked child does nothing.
@@ -249,13 +267,20 @@ impl LockWaiter {
             let file = lock.file().map_err(trouble("look at the lock"))?;
             let locked = self.fs.stat(file, &self.path).map_err(trouble("look at the lock"))?;
             if self.fs.id_at(&self.path) == Some(locked.state.id) {
+                let mut left_note = None;
                 if locked.state.len > 0 {
-                    // A lock holder wrote the reason and died before it removed the file. The reason was for that
-                    // holder's waiters only.
+                    // A lock holder died before it removed the file. A reason was for that holder's waiters only, a note is for
+                    // this one.
+                    let left = self.fs.read_start(file, &self.path, MAX_REASON).unwrap_or_default();
+                    left_note = str::from_utf8(&left)
+                        .ok()
+                        .and_then(|left| left.strip_prefix(NOTE))
+                        .map(str::to_owned);
                     files::overwrite(&self.fs, file, &self.path, "").map_err(trouble("clear the lock"))?;
                 }
                 let (Self { fs, began, .. }, id) = (self, locked.state.id);
-                return Ok(TryLockOutcome::Acquired(KeyLock { fs, lock, id, path, waited: began.is_some() }));
+                let waited = began.is_some();
+                return Ok(TryLockOutcome::Acquired(KeyLock { fs, lock, id, path, waited, left_note }));
             }
             let left = self.fs.read_start(file, &self.path, MAX_REASON).unwrap_or_default();
             if self.began.is_some()
@@ -377,7 +402,14 @@ pub(crate) fn remove_if_free(fs: &RootedFs, path: &Path) -> std::io::Result<bool
         // The reason of a dead holder must not reach new waiters.
         fs.set_length(file, path, 0)?;
     }
-    drop(KeyLock { fs: fs.clone(), lock, id: locked.state.id, path: path.to_owned(), waited: false });
+    drop(KeyLock {
+        fs: fs.clone(),
+        lock,
+        id: locked.state.id,
+        path: path.to_owned(),
+        waited: false,
+        left_note: None,
+    });
     Ok(true)
 }
 

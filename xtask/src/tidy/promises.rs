@@ -2,7 +2,8 @@
 //!
 //! A row ends in a cell of names: `file::test` is a test of the crate's `tests/suite/file.rs`, `tests/cases/file.rs` or
 //! `tests/file.rs`, or of a file in a directory `file` there; `src/file::test` is a test beside the code; `other:
-//! file::test` is a test of the crate in `crates/other`.
+//! file::test` is a test of the crate in `crates/other`. A program with its own `main` may list the test as `test`, `file::test` or
+//! `file/test`.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +72,9 @@ fn is_test(name: &str, own: &str, sources: &Sources) -> bool {
     };
     let texts: Vec<&String> = sources.iter().filter(|(path, _)| is_its(path)).map(|(_, text)| text).collect();
     let has_own_main = texts.iter().any(|text| text.contains("libtest_mimic"));
-    texts.iter().any(|text| has_attribute(text, test) || (has_own_main && is_listed(text, test)))
+    let listed = [test.to_owned(), format!("{file}::{test}"), format!("{file}/{test}")];
+    let is_listed = |text: &str| has_own_main && listed.iter().any(|name| is_listed(text, name));
+    texts.iter().any(|text| has_attribute(text, test) || is_listed(text))
 }
 
 /// Whether there is a function `test` under `#[test]`.
@@ -114,6 +117,10 @@ mod tests {
                 "crates/store/tests/lock.rs",
                 "use libtest_mimic::Trial;\ntrial(\"one waits\", wait),\ntrial(\n    \"another\",\n",
             ),
+            (
+                "crates/store/tests/cases/kinds.rs",
+                "use libtest_mimic::Trial;\ntrial(\"kinds::one\", one),\ntrial(\n    \"kinds/two\",\n",
+            ),
             ("crates/store/tests/faults/main.rs", "use libtest_mimic::Trial;"),
             ("crates/store/tests/faults/rows.rs", "row(\"put it\", absent),"),
             (
@@ -146,6 +153,8 @@ mod tests {
             "lock::another",
             "faults::put it",
             "races::two race",
+            "kinds::one",
+            "kinds::two",
         ] {
             assert_eq!(found(&format!("`{name}`")), [""; 0], "{name}");
         }
@@ -163,6 +172,7 @@ mod tests {
             "src/put::a_put",
             "src/entry::a_put",
             "lock::waits",
+            "kinds::ds::one",
             "engine: put::a_put",
             "crowd::a_crowd",
             "engine: crowd::not",

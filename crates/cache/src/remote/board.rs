@@ -223,6 +223,11 @@ impl Board {
         self.locked().table.note_held(key, [asked, Instant::now()], generation, value);
     }
 
+    /// Records that the process that had a lease is dead.
+    pub(super) fn note_dead(&self, key: &Digest, generation: u64, token: LeaseToken) {
+        self.locked().table.note_dead(key, generation, token);
+    }
+
     /// Returns the stale leases on `key` below `generation`.
     pub(super) fn below(&self, key: &Digest, generation: u64) -> Vec<(ObjectName, LeaseToken)> {
         let below = self.locked().table.below(key, generation);

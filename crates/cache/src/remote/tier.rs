@@ -201,7 +201,8 @@ impl RemoteTarget {
         Ok(match answers.as_deref() {
             Some([ClaimAnswer::Granted]) => {
                 let below = self.board().below(key, generation);
-                Claimed::Granted(leases.hold(name, below, hold_limit, Arc::clone(&self.on_failure)))
+                let on_failure = Arc::clone(&self.on_failure);
+                Claimed::Granted(leases.hold((name, generation), below, hold_limit, on_failure))
             }
             Some([ClaimAnswer::Held(value)]) => {
                 self.board().note_held(key, asked, generation, *value);
@@ -209,6 +210,13 @@ impl RemoteTarget {
             }
             _ => Claimed::None,
         })
+    }
+
+    /// Records that the holder of a lease is dead, a process of this host whose [note](HeldLease::note) is left.
+    pub(crate) fn note_dead(&self, key: &Digest, note: &str) {
+        if let Some((generation, token)) = HeldLease::parse_note(note) {
+            self.board().note_dead(key, generation, token);
+        }
     }
 
     /// Looks for the entry with the lease in hand. Returns whether the lease holds: another host may have taken over from a holder

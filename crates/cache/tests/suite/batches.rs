@@ -68,6 +68,33 @@ fn a_warm_fetch_is_two_calls() {
     assert_eq!((again.fetched.len(), again.missing.len(), remote.calls().len()), (0, 0, 2));
 }
 
+/// Damage behind the head of an entry shows what was read of it.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the entry is damaged")]
+fn a_fetch_reads_no_local_entry_as_a_whole() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    fill(&remote, 0..4);
+    let cache = host.with_remote(&config(&remote));
+    cache.fetch(&keys(2), &Query::new(&take));
+    let path = cache.store().unwrap().path(&key(&name(0)));
+    let mut file = std::fs::read(&path).unwrap();
+    let object = text(0);
+    let at = file.windows(object.len()).position(|part| part == object.as_bytes()).unwrap();
+    file[at] ^= 1;
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, file).unwrap();
+    let mut fetched = cache.fetch(&keys(4), &Query::new(&take)).fetched;
+    fetched.sort_unstable();
+    let mut others = keys(4)[2..].to_vec();
+    others.sort_unstable();
+    assert_eq!(fetched, others);
+    // Nothing at all is read for a caller that has looked up all keys.
+    let report = cache.fetch_lacking(&keys(4), keys(1), &Query::new(&take));
+    assert_eq!((report.fetched, host.warnings()), (keys(1), Vec::new()));
+    let report = cache.fetch_lacking(&keys(4), Vec::new(), &Query::new(&take));
+    assert_eq!((report.fetched.len() + report.missing.len(), remote.count(Get)), (0, 3));
+}
+
 #[test]
 fn a_fetch_takes_what_arrives_and_refuses_what_is_wrong() {
     let (remote, host) = (FakeRemote::new(), Host::new());

@@ -12,6 +12,7 @@ mod in_process;
 mod privileged;
 mod remote;
 mod remote_hosts;
+mod remote_toolchains;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         remote::trials(),
         remote_hosts::trials(),
         cluster::trials(),
+        remote_toolchains::trials(),
         ascend::trials(),
         ascend_confined::trials(),
         ascend_mutations::trials(),

@@ -8,8 +8,8 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use libtest_mimic::{Failed, Trial};
-use opkeep_testkit::corpus;
 use opkeep_testkit::servers::{RedisOptions, Server, ServerKind, trial, trial_with};
+use opkeep_testkit::{Port, corpus};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -52,17 +52,28 @@ pub(crate) fn trials() -> Vec<Trial> {
             |server| full_server(&server),
         ),
         trial("remote_hosts::a_host_that_reads_sends_no_write", redis(), |server| reading_host(&server)),
+        trial_with(
+            "remote_hosts::a_server_of_a_cluster_is_one_warning",
+            redis().missing(),
+            server_of_a_cluster,
+        ),
         trial("remote_hosts::off_connects_to_nothing", redis(), |server| no_connection(&server)),
     ]
 }
 
 /// The hosts that use a server.
-fn hosts<const N: usize>() -> [Place; N] {
+pub(crate) fn hosts<const N: usize>() -> [Place; N] {
     std::array::from_fn(|_| Place::new())
 }
 
 /// Starts a build of `input` on a host.
-fn start(host: &Place, cc: Option<&LoggingCompiler>, input: &Path, server: &Server, args: &[&str]) -> Build {
+pub(crate) fn start(
+    host: &Place,
+    cc: Option<&LoggingCompiler>,
+    input: &Path,
+    server: &Server,
+    args: &[&str],
+) -> Build {
     let input = input.to_str().unwrap();
     let own = ["build", input, "--target", "cpu", "--no-kernel-meta", "--format", "json", "--remote"];
     let mut command = host.command(&[&own[..], &[&server.url()], args].concat());
@@ -74,7 +85,7 @@ fn build(host: &Place, cc: &LoggingCompiler, input: &Path, server: &Server, args
     start(host, Some(cc), input, server, args).end().ended_with(0)
 }
 
-fn warnings(ran: &Ran) -> Vec<Value> {
+pub(crate) fn warnings(ran: &Ran) -> Vec<Value> {
     ran.json()["warnings"].as_array().unwrap().clone()
 }
 
@@ -271,5 +282,28 @@ fn no_connection(server: &Server) -> Result<(), Failed> {
     assert_eq!(connections(), before + 1);
     build(&Place::new(), &cc, &host.path("net"), server, &[]);
     assert!(connections() > before + 2);
+    Ok(())
+}
+
+/// A cluster of one server, which has all keys, and refuses each call for two of them.
+fn server_of_a_cluster() -> Result<(), Failed> {
+    let bus = Port::reserve()?;
+    let arguments =
+        ["--cluster-enabled", "yes", "--cluster-port", &bus.number().to_string()].map(str::to_owned);
+    let options = RedisOptions { arguments: arguments.to_vec(), ..RedisOptions::default() };
+    let server = Server::start(ServerKind::Redis(options))?;
+    let [host] = hosts();
+    network(&host, KERNELS);
+    let cc = LoggingCompiler::new(&host, "");
+    for slots in ["PING", "CLUSTER ADDSLOTSRANGE 0 16383"] {
+        ask(&server, slots);
+        let ran = build(&Place::new(), &cc, &host.path("net"), &server, &[]);
+        let warnings = warnings(&ran);
+        assert_eq!((ran.count("compiled"), warnings.len()), (KERNELS as u64, 1), "{ran:?}");
+        let warning = warnings[0].as_str().unwrap_or_default();
+        assert!(warning.contains("one of a Redis Cluster"), "{warning}");
+        let ran = host.run(&["remote", "check", &server.url()]).ended_with(2);
+        ran.says("one of a Redis Cluster");
+    }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Place, Ran, files, probed, square_of};
+use super::{Place, Ran, files, probed_by, square_of};
 
 /// A compiler that logs the begin and the end of each compile.
 pub(crate) struct LoggingCompiler {
@@ -39,7 +39,13 @@ impl LoggingCompiler {
     /// The same with a choice of behaviors, none of which is active. A behavior is shell code that runs before a compile. It has
     /// `$kernel`, and the number of the compile among those of all processes as `$begun`.
     pub(crate) fn with_behaviors(place: &Place, behaviors: &[&str]) -> Self {
-        let (log, chosen) = (place.path("compiles.log"), place.path("habits"));
+        Self::of_program(place, "cc", behaviors)
+    }
+
+    /// The same with another compiler, `program`, than the system's. Its files in `place` have names of their own.
+    pub(crate) fn of_program(place: &Place, program: &str, behaviors: &[&str]) -> Self {
+        let (log, chosen) =
+            (place.path(&format!("{program}.log")), place.path(&format!("habits-of-{program}")));
         std::fs::create_dir(&chosen).unwrap();
         // It reads no changing file and requests no status of one: either would be refused, or make it another compiler each
         // time. It only creates directories, and branches on success. A probe runs no behavior, and only programs
@@ -55,21 +61,21 @@ impl LoggingCompiler {
         );
         let is_counted = behaviors.iter().any(|behavior| behavior.contains("$begun"));
         let body = format!(
-            "case \"$*\" in *kernel.c*) ;; *) exec cc \"$@\";; esac\n\
+            "case \"$*\" in *kernel.c*) ;; *) exec {program} \"$@\";; esac\n\
              kernel=$(sed -n 's/.* \\([a-z_0-9]*\\)__kernel0.*/\\1/p' kernel.c)\n\
              tell() {{ echo \"$1 $kernel $PPID $(date +%s%N)\" >> '{log}'; }}\n\
              {count}\
              tell begin\n\
              {choices}\n\
-             cc \"$@\"; code=$?\n\
+             {program} \"$@\"; code=$?\n\
              tell end\n\
              exit $code",
             log = log.display(),
             count = if is_counted { &count } else { "" },
             choices = choices.join("\n"),
         );
-        let body = format!("{}{body}", probed(&body));
-        let path = place.script("cc-teller", &body).to_str().unwrap().to_owned();
+        let body = format!("{}{body}", probed_by(program, &body));
+        let path = place.script(&format!("{program}-teller"), &body).to_str().unwrap().to_owned();
         Self { path, log, chosen, behaviors: behaviors.iter().map(|&behavior| behavior.to_owned()).collect() }
     }
 

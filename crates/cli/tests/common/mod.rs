@@ -69,10 +69,15 @@ const PROGRAMS: [&str; 18] = [
 /// The behavior of a compiler during a probe: that of the system's compiler, with the programs of [`PROGRAMS`] that `body`
 /// names, since kernels may run only what the probe ran.
 pub(crate) fn probed(body: &str) -> String {
+    probed_by("cc", body)
+}
+
+/// The same with the behavior of another compiler.
+pub(crate) fn probed_by(compiler: &str, body: &str) -> String {
     let words: Vec<&str> = body.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let run = |program: &&str| words.contains(program).then(|| format!("{program} --version > /dev/null; "));
     let programs: String = PROGRAMS.iter().filter_map(run).collect();
-    format!("case \"$PWD\" in */probe-*) {programs}exec /usr/bin/env cc \"$@\";; esac\n")
+    format!("case \"$PWD\" in */probe-*) {programs}exec /usr/bin/env {compiler} \"$@\";; esac\n")
 }
 
 /// Runs a command to its end.

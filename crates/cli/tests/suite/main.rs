@@ -58,6 +58,8 @@ mod odd_places;
 #[cfg(test)]
 mod options;
 #[cfg(test)]
+mod poison;
+#[cfg(test)]
 mod remote;
 #[cfg(test)]
 mod remote_cmd;

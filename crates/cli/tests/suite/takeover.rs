@@ -22,7 +22,7 @@ fn exactly_one_waiter_takes_over_from_a_killed_holder() {
     let cc = LoggingCompiler::new(&place, FIRST_HANGS);
     for round in 0..5 {
         let _ = std::fs::remove_dir_all(place.path("cache"));
-        let _ = std::fs::remove_file(place.path("compiles.log"));
+        let _ = std::fs::remove_file(place.path("cc.log"));
         let crowd = Crowd::start(&place, 6, &cc, &[]);
         cc.await_begun(1);
         crowd.await_at_locks();

@@ -59,7 +59,9 @@ impl KernelPipeline<'_> {
             };
             let mut query = self.query(&accept);
             query.wait_budget = Some(&budget);
-            target.fetch(&keys, &query);
+            let lacking = missing.iter().map(|(at, _)| &plan.kernels[*at]).filter(is_of);
+            let lacking = lacking.filter_map(stored_key).copied().collect();
+            target.fetch_lacking(&keys, lacking, &query);
         }
         let threads = u32::try_from(threads.get()).unwrap_or(u32::MAX);
         self.limit_waits(longest.saturating_sub(budget.used()).saturating_mul(threads));

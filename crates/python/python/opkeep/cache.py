@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, overload
 from weakref import WeakSet
 
 from . import _native
 from ._log import logger
+from ._remote import UPLOAD_SECONDS, settings
 from .errors import (
     ArgumentError,
     ArgumentValueError,
@@ -26,8 +28,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer, Self
 
+    from ._remote import RemoteMode
+
     Mode = Literal["enable", "force", "disable", "read-only", "require"]
 
+_MOST_TICKETS = 1 << 31
 _LIMITS = ("ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO", "OPKEEP_MAX_CACHE_ENTRIES")
 
 
@@ -50,11 +55,32 @@ class Cache:
 
     Threads and forked children may use a cache, and it can be pickled: the receiver opens it again.
 
+    Hosts share files through a remote cache (docs/remote.md): `remote` is its URL, such as `redis://HOST`; `remote_mode` is `off`,
+    `read` or `read-write`; `remote_namespace` is the part of it, since products and teams that use one engine choose different
+    names. `sign_key` is the file of the secret key that signs what this host shares. With `trusted_keys`, public keys as
+    `NAME:BASE64` or `@FILE` with a list of them, only files are used that one of them signed, or that this host made. What is not
+    given comes from the environment when the cache is opened, as for the command: `OPKEEP_REMOTE`, `OPKEEP_REMOTE_MODE`,
+    `OPKEEP_REMOTE_NAMESPACE`, `OPKEEP_SIGN_KEY`, `OPKEEP_TRUSTED_KEYS`. A setting that is not valid is a `SettingsError`; a remote
+    cache that does not work is a warning in the log `opkeep`.
+
     >>> import opkeep, tempfile
     >>> directory = tempfile.TemporaryDirectory()
     >>> cache = opkeep.Cache(directory.name, "cuda-sm_90", framework="example")
     >>> cache.get(bytes(32)) is None
     True
+
+    Two hosts, each with a store of its own, that share a directory:
+
+    >>> shared = tempfile.TemporaryDirectory()
+    >>> stores = [tempfile.TemporaryDirectory() for _ in range(2)]
+    >>> for store in stores:
+    ...     with opkeep.Cache(store.name, "cuda-sm_90", remote=f"file://{shared.name}") as cache:
+    ...         with cache.get_or_begin(bytes(32)) as claim:
+    ...             print(type(claim).__name__)
+    ...             if isinstance(claim, opkeep.Ticket):
+    ...                 _ = claim.publish({"add.ptx": b".version 8.0"})
+    Ticket
+    Hit
     """
 
     def __init__(
@@ -68,18 +94,25 @@ class Cache:
         stale_after: float = 30.0,
         hold_limit: float = 3600.0,
         toolchain: Sequence[tuple[str, bytes, str]] = (),
+        remote: str | None = None,
+        remote_mode: RemoteMode | None = None,
+        remote_namespace: str | None = None,
+        sign_key: str | os.PathLike[str] | None = None,
+        trusted_keys: str | Sequence[str] | None = None,
     ) -> None:
         root = path_of("root", root)
         if not root:
             raise ArgumentValueError("root: expected a path, found an empty text", help=['root="." is this directory'])
         self._arguments = (root, target, framework, mode, trusted_owners, stale_after, hold_limit, toolchain)
+        self._remote = (remote, remote_mode, remote_namespace, sign_key, trusted_keys)
         limits = tuple(os.environ.get(name) or None for name in _LIMITS)
-        self._native: _native.Cache | None = _native.Cache(*self._arguments, limits)
+        self._native: _native.Cache | None = _native.Cache(*self._arguments, limits, settings(*self._remote))
         self._process = os.getpid()
         _open_caches.add(self)
 
     def get(self, key: bytes | str, *, name: str = "") -> Hit | None:
-        """Return the files under `key`, or None. Every byte is checked; no lock is taken.
+        """Return the files under `key`, or None. Every byte is checked; no lock is taken. With a remote cache, files that the store
+        lacks are asked for there.
 
         `key` is 32 bytes, or 64 hexadecimal digits: a digest of everything that can change the files, such as the
         source, the options and the compiler. `name` tells several groups of files under one key apart.
@@ -118,8 +151,51 @@ class Cache:
         published: True
         found: {'add.ptx': b'.version 8.0'}
         """
-        claim = self._open().get_or_begin(key, name, timeout, wait)
-        return Ticket(claim) if isinstance(claim, _native.Ticket) else Hit(claim)
+        return _claim(self._open().get_or_begin(key, name, timeout, wait))
+
+    def get_many(self, keys: Iterable[bytes | str], *, name: str = "") -> list[Hit | None]:
+        """Return for each key what `get` returns. A remote cache is asked for all files that the store lacks in one call.
+
+        >>> import opkeep, tempfile
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
+        >>> cache.publish("11" * 32, {"add.ptx": b".version 8.0"})
+        True
+        >>> [hit is not None for hit in cache.get_many(["11" * 32, "22" * 32])]
+        [True, False]
+        """
+        claims = self.get_or_begin_many(keys, name=name, max_tickets=0)
+        return [claim if isinstance(claim, Hit) else None for claim in claims]
+
+    def get_or_begin_many(
+        self, keys: Iterable[bytes | str], *, name: str = "", max_tickets: int = 1
+    ) -> list[Hit | Ticket | None]:
+        """Return for each key its files, or a ticket to make them, for a caller that knows what it will need.
+
+        A remote cache is asked for all files that the store lacks in one call. There are at most `max_tickets` tickets: as many as the
+        caller makes at a time, so that other callers can make the rest. Nothing is waited for. None: another caller makes the files,
+        or there were enough tickets; ask again with `get_or_begin` when the tickets have ended.
+
+        >>> import opkeep, tempfile
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
+        >>> keys = [bytes([number]) * 32 for number in range(3)]
+        >>> cache.publish(keys[1], {"add.ptx": b".version 8.0"})
+        True
+        >>> for key, claim in zip(keys, cache.get_or_begin_many(keys)):
+        ...     print(type(claim).__name__)
+        ...     if isinstance(claim, opkeep.Ticket):
+        ...         _ = claim.publish({"mul.ptx": b".version 8.0"})
+        Ticket
+        Hit
+        NoneType
+        """
+        if isinstance(keys, (bytes, str)) or not isinstance(keys, Iterable):
+            raise ArgumentError(f"keys: expected keys, found `{type(keys).__name__}`")
+        if not isinstance(max_tickets, int) or max_tickets < 0:
+            raise ArgumentValueError(f"max_tickets: expected a number that is 0 or more, found {max_tickets!r:.80}")
+        claims = self._open().get_or_begin_many(list(keys), name, min(max_tickets, _MOST_TICKETS))
+        return [_claim(claim) for claim in claims]
 
     def get_or_build(
         self,
@@ -191,6 +267,9 @@ class Cache:
     def close(self) -> None:
         """Write the counts of hits and misses to the store, and close it. Tickets and hits stay as they are.
 
+        With a remote cache, this waits at most 5 seconds until what was published is sent. What is not sent by then is sent
+        later, while the program goes on, or by a later process.
+
         >>> import opkeep, tempfile
         >>> directory = tempfile.TemporaryDirectory()
         >>> with opkeep.Cache(directory.name, "cuda-sm_90") as cache:
@@ -201,9 +280,14 @@ class Cache:
         ...     print(error)
         the cache was closed
         """
+        self._close(UPLOAD_SECONDS)
+
+    def _close(self, limit: float) -> None:
+        """Close the cache, and wait at most `limit` seconds until what was published is sent."""
         native, self._native = self._native, None
         if native is not None:
             native.flush()
+            native.finish_uploads(limit)
 
     def _open(self) -> _native.Cache:
         if self._native is None:
@@ -217,7 +301,7 @@ class Cache:
         self.close()
 
     def __reduce__(self) -> tuple[Callable[..., Cache], tuple[Any, ...]]:
-        return _open_again, self._arguments
+        return _open_again, (self._arguments, self._remote)
 
     def __repr__(self) -> str:
         root, target, framework, mode, *_ = self._arguments
@@ -298,6 +382,11 @@ class Hit(Mapping[str, bytes]):
     def waited(self) -> bool:
         """Whether another caller published the files while this one waited."""
         return self._open().waited
+
+    @property
+    def from_remote(self) -> bool:
+        """Whether this request took the files from the remote cache. They are in the store now, if that is written."""
+        return self._open().from_remote
 
     @property
     def framework(self) -> str:
@@ -478,6 +567,16 @@ class Ticket:
         return f"<Ticket {self.key[:12]}: {state}>"
 
 
+@overload
+def _claim(claim: _native.Group | _native.Ticket) -> Hit | Ticket: ...
+@overload
+def _claim(claim: _native.Group | _native.Ticket | None) -> Hit | Ticket | None: ...
+def _claim(claim: _native.Group | _native.Ticket | None) -> Hit | Ticket | None:
+    if claim is None:
+        return None
+    return Ticket(claim) if isinstance(claim, _native.Ticket) else Hit(claim)
+
+
 def path_of(argument: str, path: object) -> str:
     """Return a path as a text, with the home directory in place of `~`."""
     try:
@@ -492,34 +591,20 @@ def path_of(argument: str, path: object) -> str:
 _open_caches: WeakSet[Cache] = WeakSet()
 
 
-def _open_again(
-    root: str,
-    target: str,
-    framework: str,
-    mode: Mode,
-    trusted_owners: Sequence[int],
-    stale_after: float,
-    hold_limit: float,
-    toolchain: Sequence[tuple[str, bytes, str]],
-) -> Cache:
+def _open_again(arguments: tuple[Any, ...], remote: tuple[Any, ...]) -> Cache:
     """Open a cache that was pickled."""
-    return Cache(
-        root,
-        target,
-        framework=framework,
-        mode=mode,
-        trusted_owners=trusted_owners,
-        stale_after=stale_after,
-        hold_limit=hold_limit,
-        toolchain=toolchain,
-    )
+    root, target, *named = arguments
+    names = ("framework", "mode", "trusted_owners", "stale_after", "hold_limit", "toolchain")
+    remote_names = ("remote", "remote_mode", "remote_namespace", "sign_key", "trusted_keys")
+    return Cache(root, target, **dict(zip(names, named)), **dict(zip(remote_names, remote)))
 
 
 def _close_all() -> None:
-    """Write the counts of the caches that are open at exit. A forked child's are its parent's."""
+    """Close the caches that are open at exit. A forked child's are its parent's."""
+    end = time.monotonic() + UPLOAD_SECONDS
     for cache in list(_open_caches):
         if cache._process == os.getpid():
-            cache.close()
+            cache._close(max(0.0, end - time.monotonic()))
 
 
 atexit.register(_close_all)

@@ -42,6 +42,11 @@ class ArgumentValueError(ArgumentError, ValueError):
     """An argument has a value that is not accepted."""
 
 
+class SettingsError(Error, ValueError):
+    """A setting of the remote cache or of the keys is not valid, or a key cannot be read. The text begins with the name of the
+    argument, or of the variable of the environment, and has no password and no part of a secret key."""
+
+
 class InvalidKeyError(Error, ValueError):
     """A key is neither 32 bytes nor 64 hexadecimal digits."""
 

@@ -2,18 +2,21 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use opkeep_embed::{
     Digest, DirectoryError, EmbedError, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupTicket,
-    Options, StoreConfig, StoredExpectations, TargetFiles,
+    Options, StoreConfig, StoredExpectations, TargetFiles, WaitBudget, WarningKind,
 };
 use opkeep_store::LimitSettings;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::cache::limit_settings;
-use crate::call::{end_without_gil, keep_warning, without_gil};
+use crate::arguments::seconds;
+use crate::cache::{finish_uploads, limit_settings};
+use crate::call::{end_without_gil, keep, without_gil};
+use crate::remote::{RemoteArguments, settings_error};
 use crate::signals::Signals;
 use crate::triton::directory::{Directory, store_error};
 use crate::triton::new_group::{NewFiles, rules};
@@ -24,9 +27,13 @@ use crate::triton::toolchain::Toolchain;
 /// of Triton's own waits for another.
 const WAIT_IN_PROCESS: Duration = Duration::from_secs(5);
 
+/// The maximum time that the calls of one request to a remote cache may take together: most kernels compile in that time.
+const REMOTE_LIMIT: Duration = Duration::from_secs(3);
+
 /// The files of Triton for one target.
 #[pyclass(frozen, module = "opkeep._native")]
 pub(crate) struct TritonFiles {
+    cache: FileCache,
     files: TargetFiles,
     rules: Option<Arc<StoredExpectations>>,
 }
@@ -43,13 +50,34 @@ enum Found {
 
 #[pymethods]
 impl TritonFiles {
+    /// If `is_local`, the files are for this machine: no remote cache is asked for them, and none gets them.
     #[new]
-    fn new(py: Python<'_>, root: PathBuf, target: &str, limits: [Option<String>; 3]) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        root: PathBuf,
+        target: &str,
+        limits: [Option<String>; 3],
+        remote: RemoteArguments,
+        is_local: bool,
+    ) -> PyResult<Self> {
         let limits: LimitSettings = limit_settings(limits);
-        let config = FileCacheConfig::new(StoreConfig::new(root).with_limits(limits), "triton")
-            .with_on_warning(Arc::new(|_, text| keep_warning(text)));
-        let files = without_gil(py, || FileCache::open(config)?.target(target))?;
-        Ok(Self { files, rules: rules(target).map(Arc::new) })
+        let mut config = FileCacheConfig::new(StoreConfig::new(root).with_limits(limits), "triton")
+            .with_on_warning(Arc::new(keep_warning));
+        let invalid = without_gil(py, || {
+            let cache = &mut config.cache;
+            Ok(remote.apply_keys(cache).map(|()| if is_local { Ok(()) } else { remote.apply_remote(cache) }))
+        })?;
+        // Without valid keys, it is not known which files may be used. Without a valid URL, those of the store are used.
+        let invalid = invalid.map_err(|error| settings_error(py, &error))?.err();
+        let (cache, files) = without_gil(py, || {
+            invalid.iter().for_each(|error| {
+                keep_warning(WarningKind::Remote, &format!("no remote cache is used: {error}"));
+            });
+            let cache = FileCache::open(config)?;
+            let files = cache.target(target)?;
+            Ok((cache, files))
+        })?;
+        Ok(Self { cache, files, rules: rules(target).map(Arc::new) })
     }
 
     /// Returns the names of the files, which lie in `directory` now, or None.
@@ -89,17 +117,19 @@ impl TritonFiles {
         }
         let signals = Signals::new();
         let poll = || signals.poll();
+        let budget = WaitBudget::new(REMOTE_LIMIT);
         let mut options = Options::default().with_cancel(&signals.cancel).with_on_poll(&poll);
+        options.wait_budget = Some(&budget);
         options.wait_in_process = WAIT_IN_PROCESS;
         options.expectations = self.rules(listed);
         let found = without_gil(py, || {
-            Ok(match self.files.get_or_begin(&key, &options)? {
+            Ok(match signals.during(|| self.files.get_or_begin(&key, &options))? {
                 GroupClaim::Hit(group) => Found::Files(directory.place_hit(&group, listed)),
                 GroupClaim::Begin(ticket) | GroupClaim::Unshared(ticket, _) => Found::Ticket(ticket),
                 _ => Found::Nothing,
             })
         })?;
-        if let Some(error) = signals.into_raised() {
+        if let Some(error) = signals.take_raised() {
             if let Found::Ticket(ticket) = &found {
                 end_without_gil(ticket);
             }
@@ -180,6 +210,12 @@ impl TritonFiles {
             Ok(())
         })
     }
+
+    /// Waits until the published files are in the remote cache, at most for some seconds. Returns the number of entries that are
+    /// still being sent.
+    fn finish_uploads(&self, py: Python<'_>, limit: &Bound<'_, PyAny>) -> PyResult<usize> {
+        finish_uploads(py, &self.cache, seconds("limit", limit)?)
+    }
 }
 
 impl TritonFiles {
@@ -199,6 +235,14 @@ impl TritonFiles {
     fn rules(&self, listed: Option<&str>) -> Option<&StoredExpectations> {
         self.rules.as_deref().filter(|_| listed.is_some())
     }
+}
+
+/// Keeps a warning until the end of the call. Of those of remote caches, this process keeps one: the others are notes. A program
+/// that compiles for hours would have one each time an engine is tried again.
+fn keep_warning(kind: WarningKind, text: &str) {
+    static HAS_WARNED: AtomicBool = AtomicBool::new(false);
+    let is_further = kind == WarningKind::Remote && HAS_WARNED.swap(true, Ordering::Relaxed);
+    keep((if is_further { "note" } else { "warning" }, text.to_owned()));
 }
 
 /// The key of Triton's files, from the text of its own key.

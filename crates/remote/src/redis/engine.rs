@@ -1,5 +1,6 @@
 //! The engine: calls in batches, each of which is one round trip.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use opkeep_cache::{
@@ -9,7 +10,7 @@ use opkeep_cache::{
 
 use super::commands;
 use super::connection::{Connection, Session};
-use super::error::Failure;
+use super::error::{Failure, ServerError};
 use super::wire::{LARGEST_STRING, Reply, write_head, write_request, write_word};
 use crate::net::{Connector, Pool, check};
 use crate::url::{RedisUrl, RemoteUrl};
@@ -28,12 +29,15 @@ pub(crate) struct RedisEngine {
     location: String,
     connector: Connector,
     pool: Pool<Connection>,
+    /// The answer by which the server is one of a Redis Cluster. Calls for the keys that it has would succeed, and all others fail, so
+    /// none is made any more.
+    cluster: OnceLock<ServerError>,
 }
 
 impl RedisEngine {
     pub(crate) fn new(url: RedisUrl, connector: Connector) -> Self {
         let location = RemoteUrl::Redis(url.clone()).to_string();
-        Self { url, location, connector, pool: Pool::new() }
+        Self { url, location, connector, pool: Pool::new(), cluster: OnceLock::new() }
     }
 
     /// Makes a call over an idle connection or a new one. If the server had closed the idle one, the call is made again over a new
@@ -44,6 +48,9 @@ impl RedisEngine {
         mut call: impl FnMut(&mut Session<'_>, Attempt) -> Result<T, Failure>,
     ) -> Result<T, RemoteError> {
         check(context)?;
+        if let Some(answer) = self.cluster.get() {
+            return Err(answer.clone().into());
+        }
         let mut attempt = Attempt::First;
         if let Some(mut connection) = self.pool.take() {
             let answer = call(&mut connection.within(context), attempt);
@@ -63,6 +70,11 @@ impl RedisEngine {
     fn end<T>(&self, mut connection: Connection, answer: Result<T, Failure>) -> Result<T, RemoteError> {
         if matches!(answer, Ok(_) | Err(Failure::Server(_))) && connection.end() {
             self.pool.keep(connection);
+        }
+        if let Err(Failure::Server(error)) = &answer
+            && error.is_of_cluster()
+        {
+            let _ = self.cluster.set(error.clone());
         }
         Ok(answer?)
     }

@@ -38,6 +38,23 @@ impl ServerError {
         self.0.split(' ').next().unwrap_or_default()
     }
 
+    /// Whether the server is one of a Redis Cluster, each of which has a part of the keys.
+    pub(super) fn is_of_cluster(&self) -> bool {
+        matches!(self.code(), "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" | "TRYAGAIN")
+            || ["in cluster mode", "do not hash to the same slot"].iter().any(|text| self.0.contains(text))
+    }
+
+    /// What is wrong with the server, if it is of another kind than the one that is needed.
+    fn other_kind(&self) -> Option<&'static str> {
+        if self.is_of_cluster() {
+            return Some("the server is one of a Redis Cluster; a remote cache needs one that has all keys");
+        }
+        self.0.contains("unknown command").then_some(
+            "the server lacks a command that a remote cache needs. A Redis Sentinel stores nothing: the URL needs the address \
+             of the server that it watches",
+        )
+    }
+
     /// The same error without the text after its first word: the server's answer to a password could repeat it.
     pub(super) fn without_text(&self) -> Self {
         Self(self.code().chars().take_while(char::is_ascii_alphanumeric).collect())
@@ -46,6 +63,9 @@ impl ServerError {
 
 impl From<ServerError> for RemoteError {
     fn from(error: ServerError) -> Self {
+        if let Some(why) = error.other_kind() {
+            return Self::Refused { reason: format!("{why} (`{}`)", error.0) };
+        }
         // Of a script that failed, the error of the command in it counts.
         let in_script =
             ["-OOM ", "-READONLY ", "-NOPERM ", "-MISCONF "].iter().find(|code| error.0.contains(*code));
@@ -55,7 +75,7 @@ impl From<ServerError> for RemoteError {
         match code.as_str() {
             // With `MISCONF` the server cannot save its data to its disk, and accepts no more.
             "OOM" | "MISCONF" => Self::Full { reason },
-            "LOADING" | "MASTERDOWN" | "BUSY" | "CLUSTERDOWN" | "TRYAGAIN" => Self::Unreachable { reason },
+            "LOADING" | "MASTERDOWN" | "BUSY" => Self::Unreachable { reason },
             _ if is_crowded => Self::Unreachable { reason },
             _ => Self::Refused { reason },
         }
@@ -120,8 +140,6 @@ mod tests {
             "READONLY You can't write against a read only replica.",
             "NOAUTH Authentication required.",
             "WRONGPASS invalid username-password pair",
-            "ERR unknown command",
-            "MOVED 1 127.0.0.1:1",
             "",
         ] {
             is(line, |error| matches!(error, RemoteError::Refused { .. }));
@@ -129,6 +147,36 @@ mod tests {
         for line in ["LOADING Redis is loading", "MASTERDOWN Link", "ERR max number of clients reached"] {
             is(line, |error| matches!(error, RemoteError::Unreachable { .. }));
         }
+    }
+
+    /// These are the answers of redis-server 7.0: a member of a cluster, one without its slots, and a Sentinel.
+    #[test]
+    fn a_server_of_another_kind_is_named() {
+        let reason = |line: &str| match RemoteError::from(ServerError::new(line.as_bytes())) {
+            RemoteError::Refused { reason } => reason,
+            other => panic!("{line}: {other:?}"),
+        };
+        for line in [
+            "MOVED 3999 127.0.0.1:6381",
+            "ASK 3999 127.0.0.1:6381",
+            "CROSSSLOT Keys in request don't hash to the same slot",
+            "CLUSTERDOWN Hash slot not served",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "ERR SELECT is not allowed in cluster mode",
+            "ERR Script attempted to access keys that do not hash to the same slot script: 1, on @user_script:1.",
+        ] {
+            assert!(reason(line).contains("one of a Redis Cluster") && reason(line).contains(line), "{line}");
+        }
+        for line in [
+            "ERR unknown command 'MGET', with args beginning with: 'opkeep/v1/default/cpu-x86_64/e/00' ",
+            "ERR unknown command `EVAL`, with args beginning with: ",
+        ] {
+            assert!(
+                reason(line).contains("A Redis Sentinel stores nothing") && reason(line).contains(line),
+                "{line}"
+            );
+        }
+        assert!(!reason("NOPERM this user has no permissions").contains("Redis"));
     }
 
     #[test]

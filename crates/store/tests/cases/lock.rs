@@ -27,6 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("all_waiters_share_a_failure", all_waiters_share_a_failure),
         trial("a_process_that_did_not_wait_tries_for_itself", a_process_that_did_not_wait_tries_for_itself),
         trial("a_reason_of_a_killed_holder_is_not_passed_on", a_reason_of_a_killed_holder),
+        trial("a_note_of_a_killed_holder_is_for_the_next_one", a_note_of_a_killed_holder),
         trial("no_update_is_lost_when_locks_come_and_go", no_update_is_lost),
         trial("waiting_ends_at_the_deadline", waiting_ends_at_the_deadline),
         trial("waiting_ends_when_cancelled", waiting_ends_when_cancelled),
@@ -47,6 +48,13 @@ pub(crate) fn other_process(arguments: &[String]) {
         // Takes the lock, reports that, and never releases it.
         "hold" => {
             let _held = lock(&store, &key("relu"));
+            fs::write(file, "").unwrap();
+            sleep(Duration::from_secs(600));
+        }
+        "note" => {
+            let held = lock(&store, &key("relu"));
+            held.set_note("a longer one");
+            held.set_note("the last");
             fs::write(file, "").unwrap();
             sleep(Duration::from_secs(600));
         }
@@ -213,6 +221,34 @@ fn a_reason_of_a_killed_holder() {
     let outcomes = waiters(&store, 1, || drop(held));
     assert!(matches!(&outcomes[..], [LockOutcome::Acquired(_)]), "{outcomes:?}");
     drop(outcomes);
+    assert_no_locks_left(&store);
+}
+
+/// A note is left by a holder that is killed only, and read by one holder only.
+fn a_note_of_a_killed_holder() {
+    let (dir, store) = fresh();
+    let file = dir.path().join("held");
+    let mut holder = Children(vec![spawn("note", dir.path(), &file)]);
+    until("the holder", || file.exists());
+    let outcomes = waiters(&store, 1, || {
+        holder.0[0].kill().unwrap();
+        holder.0[0].wait().unwrap();
+    });
+    let [LockOutcome::Acquired(next)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!((next.left_note(), next.waited()), (Some("the last"), true));
+    // A holder that releases the lock leaves nothing, nor does what another program writes.
+    next.set_note("mine");
+    drop(outcomes);
+    assert_eq!(lock(&store, &key("relu")).left_note(), None);
+    for other in ["failed: long ago", "note", "lease 0"] {
+        fs::write(lock_path(&store, &key("relu")), other).unwrap();
+        assert_eq!(lock(&store, &key("relu")).left_note(), None, "{other}");
+    }
+    // Whoever comes later reads it as well.
+    fs::write(lock_path(&store, &key("relu")), "note: of one who was killed").unwrap();
+    let later = lock(&store, &key("relu"));
+    assert_eq!((later.left_note(), later.waited()), (Some("of one who was killed"), false));
+    drop(later);
     assert_no_locks_left(&store);
 }
 

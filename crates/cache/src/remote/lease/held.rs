@@ -20,6 +20,7 @@ pub(crate) type OnFailure = Arc<dyn Fn(&str) + Send + Sync>;
 pub(crate) struct HeldLease {
     leases: Arc<HeldLeases>,
     id: u64,
+    generation: u64,
     process: ProcessId,
 }
 
@@ -65,10 +66,10 @@ impl HeldLeases {
         LeaseValue::new(self.token, self.locked().heartbeats)
     }
 
-    /// Renews the lease `name`, which was granted, for `hold_limit`, or for ever if an [`Instant`] cannot express the end.
+    /// Renews the lease `name` of this generation, which was granted, for `hold_limit`, or for ever if an [`Instant`] cannot express the end.
     pub(in crate::remote) fn hold(
         self: &Arc<Self>,
-        name: ObjectName,
+        (name, generation): (ObjectName, u64),
         below: Vec<(ObjectName, LeaseToken)>,
         hold_limit: Duration,
         on_failure: OnFailure,
@@ -83,7 +84,7 @@ impl HeldLeases {
         if is_first && !self.timer.add(now + self.client.renewal_interval(), self) {
             self.locked().is_scheduled = false;
         }
-        HeldLease { leases: Arc::clone(self), id, process: ProcessId::current() }
+        HeldLease { leases: Arc::clone(self), id, generation, process: ProcessId::current() }
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -136,6 +137,17 @@ impl HeldLeases {
 }
 
 impl HeldLease {
+    /// Returns a text for the next process of this host that locks the key: if this one is dead by then, the lease is stale.
+    pub(crate) fn note(&self) -> String {
+        format!("lease {} {}", self.generation, LeaseValue::new(self.leases.token, 0))
+    }
+
+    /// Returns the generation and the token in a [note](Self::note).
+    pub(in crate::remote) fn parse_note(note: &str) -> Option<(u64, LeaseToken)> {
+        let (generation, value) = note.strip_prefix("lease ")?.split_once(' ')?;
+        Some((generation.parse().ok()?, value.parse::<LeaseValue>().ok()?.token))
+    }
+
     /// Releases several leases in one call.
     pub(crate) fn release_all(leases: impl IntoIterator<Item = Self>) {
         let mut by_process: Vec<(Arc<HeldLeases>, Vec<Lease>)> = Vec::new();

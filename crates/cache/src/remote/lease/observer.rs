@@ -103,6 +103,20 @@ impl LeaseObserver {
         }
     }
 
+    /// Records that the process that had `generation` with `token` is dead: its lease is stale, whatever its age.
+    pub fn note_dead(&mut self, generation: u64, token: LeaseToken) {
+        if generation < self.generation || generation >= MAX_GENERATIONS {
+            return;
+        }
+        let at = usize::try_from(generation).unwrap_or(usize::MAX);
+        self.stale.resize(at, None);
+        self.stale.push(Some(token));
+        if generation == self.generation && self.seen.is_some_and(|seen| seen.token() == Some(token)) {
+            self.generation += 1;
+            self.seen = None;
+        }
+    }
+
     /// Records that the claim of `generation`, in a call that began at `asked`, found another host's lease.
     pub fn note_held(&mut self, asked: Instant, generation: u64, value: Option<LeaseValue>) {
         let reading = value.map_or(LeaseReading::Invalid, LeaseReading::Held);
@@ -253,6 +267,37 @@ mod tests {
         observer.note(now + TTL, &[held(1, 7), Absent]);
         assert_eq!(observer.step(TTL), Claim { generation: 1 });
         assert_eq!(observer.below(1), [(0, value(1, 7).token)]);
+    }
+
+    /// The kernel of the host knows that the process is dead, so no time has to pass.
+    #[test]
+    fn a_holder_that_is_dead_is_taken_over_at_once() {
+        let now = Instant::now();
+        let dead = value(1, 7).token;
+        for knows_before in [true, false] {
+            let mut observer = LeaseObserver::default();
+            if knows_before {
+                observer.note(now, &[held(1, 7), Absent]);
+                assert_eq!(observer.step(TTL), Wait);
+            }
+            observer.note_dead(0, dead);
+            if !knows_before {
+                observer.note(now, &[held(1, 7), Absent]);
+            }
+            assert_eq!((observer.step(TTL), observer.below(1)), (Claim { generation: 1 }, vec![(0, dead)]));
+            // Another host may have taken over, and the next holder of the same generation is not dead.
+            let mut taken = observer.clone();
+            taken.note_held(now, 1, Some(value(2, 0)));
+            assert_eq!(taken.step(TTL), Wait);
+        }
+        let mut observer = LeaseObserver::default();
+        observer.note_dead(0, dead);
+        assert_eq!(observer.step(TTL), FIRST);
+        observer.note(now, &[held(2, 0), Absent]);
+        assert_eq!(observer.step(TTL), Wait);
+        // What cannot be is ignored.
+        observer.note_dead(u64::MAX, dead);
+        assert_eq!(observer.step(TTL), Wait);
     }
 
     /// Time alone proves nothing: a host that was stopped, or got no answers, reads the lease again first.

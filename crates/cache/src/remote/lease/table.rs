@@ -233,6 +233,11 @@ impl<E> LeaseTable<E> {
         row.fresh_until = fresh_until(asked, now);
     }
 
+    /// Records that the process that had a lease is dead.
+    pub fn note_dead(&mut self, key: &Digest, generation: u64, token: LeaseToken) {
+        self.row(key).leases.note_dead(generation, token);
+    }
+
     /// Returns the stale leases on `key` below `generation`.
     pub fn below(&self, key: &Digest, generation: u64) -> Vec<(u64, LeaseToken)> {
         self.rows.get(key).map(|row| row.leases.below(generation)).unwrap_or_default()

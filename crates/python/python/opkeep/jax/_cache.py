@@ -13,7 +13,9 @@ from ..errors import Error, WaitTimeoutError
 from ._toolchain import Part, toolchain
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
+    from typing import Any
 
 _FILE = "executable"
 """The name of the file in an entry."""
@@ -57,10 +59,11 @@ class SharedCache:
 
     _path: object
 
-    def __init__(self, root: str, timeout: float | None, version: str) -> None:
+    def __init__(self, root: str, timeout: float | None, version: str, remote: Mapping[str, Any]) -> None:
         self._root = root
         self._timeout = timeout
         self._version = version
+        self._remote = remote
         self._caches: dict[tuple[str, tuple[Part, ...]], Cache] = {}
 
     def get(self, key: str) -> bytes | None:
@@ -113,7 +116,8 @@ class SharedCache:
         target, parts = f"jax-{_platform(compile)}", toolchain(_platform(compile))
         cache = self._caches.get((target, parts))
         if cache is None:
-            cache = self._caches[target, parts] = Cache(self._root, target, framework="jax", toolchain=parts)
+            cache = Cache(self._root, target, framework="jax", toolchain=parts, **self._remote)
+            self._caches[target, parts] = cache
         return cache
 
 

@@ -14,7 +14,9 @@ import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .. import _native
 from .._log import logger
+from .._remote import settings
 from .._root import default_root
 from ..cache import path_of
 from ..errors import ArgumentError, ArgumentValueError, Error
@@ -22,7 +24,7 @@ from ._cache import Compile, SharedCache
 from ._toolchain import packages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _TESTED = "0.10"
 """The release of JAX whose interfaces this module was tested with."""
@@ -38,17 +40,19 @@ _originals: list[tuple[ModuleType, str, Any]] = []
 _settings: list[tuple[str, Any, Any]] = []
 
 
-def enable(root: str | os.PathLike[str] | None, timeout: float | None) -> None:
-    """Replace JAX's functions; those of an earlier call are restored first."""
+def enable(root: str | os.PathLike[str] | None, timeout: float | None, remote: Mapping[str, Any]) -> None:
+    """Replace JAX's functions; those of an earlier call are restored first. `remote` are arguments of `Cache`."""
     root = path_of("root", root) if root is not None else default_root()
     if not root:
         raise ArgumentValueError("root: expected a path, found an empty text")
     _check_timeout(timeout)
+    # Each cache is opened when it is first used, where an error is a warning.
+    _native.check_remote(settings(**remote))
     jax, compiler, compilation_cache, interface = _modules()
     disable()
     # Later, the files may be others than those that this process has loaded.
     packages()
-    cache = _class(interface)(root, timeout, jax.__version__)
+    cache = _class(interface)(root, timeout, jax.__version__, remote)
     try:
         if getattr(jax.config, _CACHE_DIR) is None:
             # A path such as `store/` or `.` would lead into the store.
@@ -57,6 +61,9 @@ def enable(root: str | os.PathLike[str] | None, timeout: float | None) -> None:
             _set(jax.config, _MIN_COMPILE_TIME, 0.0)
         _replace(compiler, _COMPILE, _shared_compile(compiler.compile_or_get_cached, compiler))
         _replace(compilation_cache, _GET_CACHE, _file_cache(compilation_cache.get_file_cache, cache))
+        keys = _keys()
+        if keys is not None:
+            _replace(keys, "get", _key_without_paths(keys.get))
         # JAX opens its cache once.
         compilation_cache.reset_cache()
     except BaseException:
@@ -154,6 +161,38 @@ def _file_cache(original: Callable[..., Any], cache: SharedCache) -> Callable[..
         return cache, path
 
     return get_file_cache
+
+
+_PATHS = ("xla_gpu_kernel_cache_file", "xla_gpu_per_fusion_autotune_cache_dir")
+"""Options with paths where XLA keeps small files. They do not change an executable, and JAX has them in its keys."""
+
+
+def _keys() -> Any:
+    """Return the module that makes JAX's keys, if it is as this module knows it. If not, hosts share only with equal paths."""
+    try:
+        keys = importlib.import_module("jax._src.cache_key")
+        return keys if "compile_options" in inspect.signature(keys.get).parameters else None
+    except (ImportError, AttributeError):
+        return None
+
+
+def _key_without_paths(original: Callable[..., str]) -> Callable[..., str]:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def get(*args: Any, **named: Any) -> str:
+        options = signature.bind(*args, **named).arguments["compile_options"]
+        options = getattr(getattr(options, "executable_build_options", None), "debug_options", None)
+        before = {name: getattr(options, name) for name in _PATHS if hasattr(options, name)}
+        try:
+            for name in before:
+                setattr(options, name, "")
+            return original(*args, **named)
+        finally:
+            for name, path in before.items():
+                setattr(options, name, path)
+
+    return get
 
 
 def _shared_compile(original: Callable[..., Any], compiler: Any) -> Callable[..., Any]:

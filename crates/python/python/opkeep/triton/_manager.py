@@ -340,7 +340,7 @@ class CacheManager:
 
     def _host_place(self, is_library: bool) -> _Place:
         """Return the place of a file for this machine."""
-        store = _store.files_for(f"host-{platform.machine()}")
+        store = _store.files_for(f"host-{platform.machine()}", is_local=True)
         return self._new_place(store, host_toolchain(is_library), Compile(None, None, None, False))
 
     def _new_place(self, store: _native.TritonFiles, toolchain: _native.Toolchain, compile: Compile) -> _Place:

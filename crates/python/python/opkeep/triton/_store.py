@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 
 from .. import _native
+from .._remote import UPLOAD_SECONDS, settings
 from .._root import default_root
 
 _LIMITS = ("ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO", "OPKEEP_MAX_CACHE_ENTRIES")
@@ -13,18 +15,22 @@ _LIMITS = ("ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO", "OPKEEP
 _open: dict[tuple[str, str], _native.TritonFiles] = {}
 
 
-def files_for(target: str) -> _native.TritonFiles:
-    """Return the files for a target, in the store that the environment names."""
+def files_for(target: str, *, is_local: bool = False) -> _native.TritonFiles:
+    """Return the files for a target, in the store and the remote cache that the environment names. If they are for this machine,
+    they stay here."""
     key = (default_root(), target)
     files = _open.get(key)
     if files is None:
         limits = tuple(os.environ.get(name) or None for name in _LIMITS)
-        files = _open[key] = _native.TritonFiles(*key, limits)
+        files = _open[key] = _native.TritonFiles(*key, limits, settings(), is_local)
     return files
 
 
 @atexit.register
-def _flush() -> None:
+def _close() -> None:
+    """Write the counts, and wait for a few seconds until what was published is sent: a later process sends the rest."""
+    end = time.monotonic() + UPLOAD_SECONDS
     # Another thread may open one meanwhile.
     for files in list(_open.values()):
         files.flush()
+        files.finish_uploads(max(0.0, end - time.monotonic()))

@@ -75,6 +75,7 @@ fn dialogue(server: &Server, proxy: &Proxy, dir: &TempDir, name: &str) -> (usize
     };
     assert!(is_small(&entry, name), "{name}");
     let warned = settings.logged("warning").len();
+    let is_marked = target.store().unwrap().unsent().iter().any(|mark| mark.key == key(name));
 
     let direct = Settings { url: server.url(), ..settings.numbered(dir, 1) };
     let (_cache, target) = direct.open();
@@ -88,5 +89,6 @@ fn dialogue(server: &Server, proxy: &Proxy, dir: &TempDir, name: &str) -> (usize
         other => panic!("{name}: {other:?}"),
     };
     assert_eq!(settings.logged("warning").len(), warned, "nothing is wrong in the server");
+    assert!(is_kept || is_marked, "{name}: it is not in the server, and no later build sends it");
     (warned, is_kept)
 }

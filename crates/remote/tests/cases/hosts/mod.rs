@@ -7,6 +7,7 @@ mod clocks;
 mod cut;
 mod host;
 mod kills;
+mod local;
 mod outages;
 
 use libtest_mimic::Trial;
@@ -14,5 +15,8 @@ use libtest_mimic::Trial;
 pub(crate) use host::{CHILD, other_process};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    [clocks::trials(), cut::trials(), kills::trials(), outages::trials()].into_iter().flatten().collect()
+    [clocks::trials(), cut::trials(), kills::trials(), local::trials(), outages::trials()]
+        .into_iter()
+        .flatten()
+        .collect()
 }

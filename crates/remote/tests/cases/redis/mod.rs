@@ -5,6 +5,7 @@ mod answers;
 mod batches;
 mod faults;
 mod forks;
+mod kinds;
 mod memory;
 mod time;
 #[cfg(feature = "tls")]
@@ -35,6 +36,7 @@ pub(crate) fn trials() -> (Vec<Trial>, Option<Server>) {
     trials.extend(batches::trials());
     trials.extend(faults::trials());
     trials.extend(forks::trials());
+    trials.extend(kinds::trials());
     trials.extend(memory::trials());
     trials.extend(time::trials());
     #[cfg(feature = "tls")]
