@@ -10,6 +10,7 @@ use opkeep_store::{
 };
 
 use crate::error::CacheError;
+use crate::event::{Events, OnEvent};
 use crate::kept_lock::kept_locks;
 use crate::outage::Outage;
 use crate::per_process::PerProcess;
@@ -41,6 +42,9 @@ pub struct CacheConfig {
     pub trust: TrustConfig,
     /// A function that is called for each warning.
     pub on_warning: Option<OnWarning>,
+    /// A function that is called for each event of the remote tier. It must not be slow: entries are sent and leases are renewed on the
+    /// same threads.
+    pub on_event: Option<OnEvent>,
     /// The pause after a write that failed for a reason that holds for all writes, such as a full disk. Then a write is tried
     /// again. Each further failure doubles the pause, up to ten minutes.
     pub write_pause: Duration,
@@ -56,6 +60,7 @@ impl Default for CacheConfig {
             is_for_others: |_| false,
             trust: TrustConfig::default(),
             on_warning: None,
+            on_event: None,
             write_pause: Duration::from_secs(30),
         }
     }
@@ -70,7 +75,8 @@ impl CacheConfig {
 
 impl fmt::Debug for CacheConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { store, mode, remote, is_for_others: _, trust, on_warning: _, write_pause } = self;
+        let Self { store, mode, remote, is_for_others: _, trust, on_warning: _, on_event: _, write_pause } =
+            self;
         f.debug_struct("CacheConfig")
             .field("store", store)
             .field("mode", mode)
@@ -96,8 +102,9 @@ impl Cache {
     /// # Errors
     /// The mode requires a store, and there is none or it cannot be used.
     pub fn open(config: CacheConfig) -> Result<Self, CacheError> {
-        let CacheConfig { store, mode, remote, is_for_others, trust, on_warning, write_pause } = config;
-        let warnings = Warnings(on_warning);
+        let CacheConfig { store, mode, remote, is_for_others, trust, on_warning, on_event, write_pause } =
+            config;
+        let (warnings, events) = (Warnings(on_warning), Events(on_event));
         let store = open_store(mode, store, &warnings)?;
         for warning in store.iter().flat_map(Store::limit_warnings) {
             warnings.warn(WarningKind::Limits, warning);
@@ -118,6 +125,7 @@ impl Cache {
             keys,
             namespace,
             warnings,
+            events,
             kept_locks,
             outage,
             uploads,

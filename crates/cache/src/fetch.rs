@@ -11,6 +11,7 @@ use opkeep_store::Entry;
 
 use crate::miss::Miss;
 use crate::query::{Accept, Query};
+use crate::refusal::Refusal;
 use crate::remote::{ObjectName, RemoteTarget};
 use crate::tiers::Target;
 
@@ -96,7 +97,8 @@ impl Target {
                 while let Some((at, content, name)) = next(&receiver) {
                     let entry = self.received(remote, &keys[at], content, &name);
                     if !is_fetched[at].load(Ordering::Relaxed) {
-                        let arrival = entry.map_or_else(Arrival::Refused, |entry| self.arrived(entry, query));
+                        let refused = |refusal: Refusal| Arrival::Refused(refusal.reason);
+                        let arrival = entry.map_or_else(refused, |entry| self.arrived(entry, query));
                         is_fetched[at].fetch_or(matches!(arrival, Arrival::Fetched), Ordering::Relaxed);
                         arrivals.push((at, arrival));
                     }
@@ -141,17 +143,17 @@ impl Target {
         }
     }
 
-    /// Checks the content of an object. The error is for people.
+    /// Checks the content of an object.
     fn received(
         &self,
         remote: &RemoteTarget,
         key: &Digest,
         content: Vec<u8>,
         name: &ObjectName,
-    ) -> Result<Box<Entry>, String> {
-        remote.entries().checked(content, key, name).map(Box::new).inspect_err(|why| {
-            if remote.refuse(key) {
-                self.remote_failed(why.clone());
+    ) -> Result<Box<Entry>, Refusal> {
+        remote.entries().checked(content, key, name).map(Box::new).inspect_err(|refusal| {
+            if remote.refuse(key, refusal.kind) {
+                self.remote_failed(refusal.reason.clone());
             }
         })
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
 use opkeep_fs::{CancelToken, ProcessId};
-use opkeep_store::{KeyLock, LockWaiter};
+use opkeep_store::{Counter, KeyLock, LockWaiter};
 
 use crate::kept_lock::KeptLock;
 use crate::miss::Miss;
@@ -124,6 +124,21 @@ impl PendingKey {
 
     pub(crate) fn began(&self) -> Instant {
         self.began
+    }
+
+    /// Whether another host builds the entry, and not another process of this host.
+    pub fn waits_for_host(&self) -> bool {
+        match &self.state {
+            State::Leased(leased) => leased.watch.as_ref().is_some_and(Watch::is_wait),
+            State::Locked(..) | State::Ended => false,
+        }
+    }
+
+    /// Counts a time in which the caller did nothing but wait.
+    pub fn count_lost(&self, time: Duration) {
+        let lost_to_host = self.waits_for_host();
+        let counter = if lost_to_host { Counter::LostToHosts } else { Counter::LostToProcesses };
+        self.target.tally.add_time(counter, time);
     }
 
     /// Whether the holder is stale: it gave no heartbeat for `timeout`. A holder on another host gives a heartbeat when it

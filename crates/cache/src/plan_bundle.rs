@@ -18,6 +18,7 @@ use opkeep_store::{Entry, Lookup};
 use crate::fetch::FetchReport;
 use crate::miss::Miss;
 use crate::query::{Accept, Query};
+use crate::refusal::Refusal;
 use crate::remote::{
     Claimed, ExclusiveCreate, FoundBundle, Limits, ObjectNames, RemoteTarget, UnbundledPlan,
 };
@@ -62,9 +63,10 @@ impl Target {
             lacking.retain(|key| !fetched.contains(key));
             report.fetched.extend(fetched);
             has_valid |= taken.is_ok();
-            if let Err(why) = taken {
+            if let Err(Refusal { kind, reason }) = taken {
                 own_is_wrong |= is_own;
-                self.remote_failed(format!("a bundle of the remote cache is not valid: {why}"));
+                self.tally.add(kind.counter(), 1);
+                self.remote_failed(format!("a bundle of the remote cache is not valid: {reason}"));
             }
             if lacking.is_empty() {
                 break;
@@ -76,7 +78,7 @@ impl Target {
         lacking
     }
 
-    /// Takes the wanted entries of a bundle, those before the first error included. The error is for people.
+    /// Takes the wanted entries of a bundle, those before the first error included.
     fn take_bundle(
         &self,
         plan: &Digest,
@@ -84,18 +86,19 @@ impl Target {
         wanted: &[Digest],
         query: &Query<'_>,
         fetched: &mut HashSet<Digest>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
+        let damaged = |reason: String| Err(Refusal::damaged(reason));
         if content.len() > MAX_BYTES {
-            return Err(format!("it has {} bytes, at most {MAX_BYTES} are allowed", content.len()));
+            return damaged(format!("it has {} bytes, at most {MAX_BYTES} are allowed", content.len()));
         }
-        let mut reader = BundleReader::open(Cursor::new(content)).map_err(|error| error.to_string())?;
+        let mut reader = BundleReader::open(Cursor::new(content)).map_err(Refusal::damaged)?;
         if reader.index().plan() != Some(plan) || reader.index().target() != self.name {
-            return Err("it is that of another plan".to_owned());
+            return damaged("it is that of another plan".to_owned());
         }
         self.trust.check_bundle(&reader)?;
         // Compressed, a block may be 32768 times smaller.
         if let Some(block) = too_large_block(reader.index()) {
-            return Err(format!("it has a block of {block} bytes, at most {MAX_BYTES} are allowed"));
+            return damaged(format!("it has a block of {block} bytes, at most {MAX_BYTES} are allowed"));
         }
         let wanted: HashSet<&Digest> = wanted.iter().collect();
         for number in 0..reader.index().block_count() {
@@ -106,13 +109,13 @@ impl Target {
                 continue;
             }
             let block = reader.read_block(number).and_then(CompressedBlock::decompress);
-            let block = block.map_err(|error| error.to_string())?;
+            let block = block.map_err(Refusal::damaged)?;
             self.take_block(&block, &wanted, query, fetched)?;
         }
         let lacks = wanted.iter().filter(|key| reader.index().find(&self.name, key).is_none()).count();
         match lacks {
             0 => Ok(()),
-            _ => Err(format!("it lacks {lacks} entries of its plan")),
+            _ => damaged(format!("it lacks {lacks} entries of its plan")),
         }
     }
 
@@ -122,7 +125,7 @@ impl Target {
         wanted: &HashSet<&Digest>,
         query: &Query<'_>,
         fetched: &mut HashSet<Digest>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Refusal> {
         let places: Vec<usize> = (0..)
             .zip(block.entries())
             .filter_map(|(place, entry)| wanted.contains(entry.key).then_some(place))
@@ -145,22 +148,22 @@ impl Target {
         wrong.map_or(Ok(()), Err)
     }
 
-    /// Takes one entry, as if it had come alone. `None`: the caller ignores it. The error is for people.
+    /// Takes one entry, as if it had come alone. `None`: the caller ignores it.
     fn take_entry(
         &self,
         block: &BundleBlock,
         place: usize,
         query: &Query<'_>,
-    ) -> Result<Option<Digest>, String> {
-        let entry = block.entry(place).map_err(|error| error.to_string())?;
+    ) -> Result<Option<Digest>, Refusal> {
+        let entry = block.entry(place).map_err(Refusal::damaged)?;
         // In a bundle, entries have no time.
         let file = entry.to_builder().created(SystemTime::now()).encode(entry.key());
-        let file = file.ok_or("an entry exceeds the bounds of an entry")?;
-        let entry = Entry::decode(file, Some(entry.key())).map_err(|damage| damage.to_string())?;
+        let file = file.ok_or_else(|| Refusal::damaged("an entry exceeds the bounds of an entry"))?;
+        let entry = Entry::decode(file, Some(entry.key())).map_err(Refusal::damaged)?;
         self.trust.check_remote(&entry)?;
         let (key, verdict) = (*entry.key(), (query.accept)(&entry));
         if let Accept::Replace(reason) = verdict {
-            return Err(format!("its entry {key} cannot be used: {reason}"));
+            return Err(Refusal::invalid(format_args!("its entry {key} cannot be used: {reason}")));
         }
         Ok(self.judged(Box::new(entry), verdict, &Miss::Absent).map(|_| key))
     }

@@ -20,7 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
-use opkeep_store::{CacheMode, Entry, KeyLock, StoreError, TargetStore, TryLockOutcome};
+use opkeep_store::{CacheMode, Counter, Entry, KeyLock, StoreError, TargetStore, TryLockOutcome};
 
 use crate::claim::{Claim, Hit, Source};
 use crate::error::CacheError;
@@ -104,7 +104,7 @@ impl Protocol<'_> {
                 return Ok(Claim::Cancelled);
             }
             let why = || CacheError::NotCached { mode, why: missing.to_string() };
-            return found.map(|entry| hit(entry, Source::Remote)).ok_or_else(why);
+            return found.map(|entry| self.remote_hit(entry)).ok_or_else(why);
         }
         let Some(store) = target.written_store() else {
             let reason = match target.store {
@@ -158,7 +158,9 @@ impl Protocol<'_> {
             if let Wait::Never = self.query.wait {
                 return Claim::Pending(pending);
             }
-            thread::sleep((wait_began.elapsed() / PAUSE_SHARE).clamp(PAUSES.0, PAUSES.1));
+            let pause = (wait_began.elapsed() / PAUSE_SHARE).clamp(PAUSES.0, PAUSES.1);
+            thread::sleep(pause);
+            pending.count_lost(pause);
             if self.query.on_poll.is_some_and(|on_poll| !on_poll()) {
                 return Claim::Pending(pending);
             }
@@ -250,14 +252,14 @@ impl Protocol<'_> {
         // In a forked child, the board that is watched is the parent's.
         let is_waiting = leased.watch.take_if(|watch| !watch.is_own()).is_none() && leased.watch.is_some();
         if !is_waiting && let Some(entry) = self.look_remote(&leased) {
-            return hit(entry, Source::Remote);
+            return self.remote_hit(entry);
         }
         let is_stale = matches!(leased.hold, Hold::Unlocked(UnsharedReason::HolderStale));
         let Some(remote) = self.leases().filter(|_| !is_stale) else { return self.build(leased) };
         for _ in 0..MAX_STEPS {
             let step = match remote.news(self.key) {
                 News::Entry(entry) => match self.target.judge(entry, self.query, &leased.miss) {
-                    Some(entry) => return hit(entry, Source::Remote),
+                    Some(entry) => return self.remote_hit(entry),
                     None => continue,
                 },
                 News::Step(step) => step,
@@ -279,7 +281,9 @@ impl Protocol<'_> {
                     Step::Build(lease) => {
                         let (lock, miss) = (leased.hold.into_lock(), leased.miss);
                         lock.iter().for_each(|lock| lock.set_note(&lease.note()));
-                        return Claim::Build(self.ticket(miss, lock).with_lease(lease));
+                        let is_takeover = generation > 0;
+                        self.target.tally.add(Counter::Takeovers, is_takeover.into());
+                        return Claim::Build(self.ticket(miss, lock).with_lease(lease, is_takeover));
                     }
                     Step::Again => {}
                     // The caller's wait ended before the answer, and another host may still build.
@@ -347,7 +351,7 @@ impl Protocol<'_> {
         });
         while let News::Entry(entry) = remote.news(self.key) {
             if let Some(entry) = self.target.judge(entry, self.query, &leased.miss) {
-                return Step::Done(Box::new(hit(entry, Source::Remote)));
+                return Step::Done(Box::new(self.remote_hit(entry)));
             }
         }
         if self.query.is_cancelled() {
@@ -372,7 +376,7 @@ impl Protocol<'_> {
             return self.build(leased);
         }
         if !self.has_waited_enough(remote) {
-            leased.watch.get_or_insert_with(|| remote.watch(self.key));
+            leased.watch.get_or_insert_with(|| remote.watch(self.key)).begin_wait();
             return self.pending(leased);
         }
         self.build_unleased(leased)
@@ -400,6 +404,12 @@ impl Protocol<'_> {
         // If a holder exits without releasing its lease, the lease is taken over after its time to live.
         let longest = longest.saturating_add(remote.client().lease_ttl());
         self.began.is_some_and(|began| began.elapsed() >= longest)
+    }
+
+    /// Returns a hit of the remote tier. If this caller waited, another host built the entry meanwhile.
+    fn remote_hit(self, entry: Box<Entry>) -> Claim {
+        self.target.tally.add(Counter::RemoteShared, self.began.is_some().into());
+        hit(entry, Source::Remote)
     }
 
     fn look_remote(self, leased: &Leased) -> Option<Box<Entry>> {

@@ -125,7 +125,6 @@ impl<'a> Push<'a> {
                 self.report.sent += entries.len();
                 for (key, _) in &entries {
                     self.store.mark_sent(key, replaces);
-                    self.store.count_remote_put();
                 }
                 // Hosts that wait for entries of the same plan look for them.
                 self.remote.advance(entries.len() as u64);

@@ -89,7 +89,8 @@ impl<'a> Query<'a> {
 
     /// Returns the limits of each call to the remote tier.
     pub(crate) fn limits(&self) -> Limits<'a> {
-        Limits { deadline: self.deadline, cancel: self.cancel, budget: self.wait_budget }
+        let Self { deadline, cancel, wait_budget: budget, .. } = *self;
+        Limits { deadline, cancel, budget, is_waited_for: true }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {

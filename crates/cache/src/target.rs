@@ -5,12 +5,15 @@ use std::time::Instant;
 
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
-use opkeep_store::{Entry, EntryBuilder, Lookup, OpenEntry, Overwrite, PutOutcome, StoreError, TargetStore};
+use opkeep_store::{
+    Entry, EntryBuilder, Lookup, OpenEntry, Overwrite, PutOutcome, Statistics, StoreError, TargetStore,
+};
 
 use crate::claim::Claim;
 use crate::error::CacheError;
 use crate::fetch::FetchReport;
 use crate::miss::Miss;
+use crate::peek::PeekReport;
 use crate::pending::PendingKey;
 use crate::protocol::Protocol;
 use crate::push::PushReport;
@@ -128,6 +131,20 @@ impl TargetCache {
         self.0.fetch(keys, lacking, query)
     }
 
+    /// Returns what the remote tier has of `keys`, after one call. The entries are fetched and checked, and the caller judges them, as by
+    /// [`fetch`](Self::fetch), but none is taken: neither the local store nor the remote tier changes. Bundles are not looked up. The
+    /// query's deadline, token and budget end the call.
+    pub fn peek_remote(&self, keys: &[Digest], query: &Query<'_>) -> PeekReport {
+        self.0.peek_remote(keys, query)
+    }
+
+    /// Looks up an entry in the local store for a caller that does not use it: neither statistics nor the last use change. An entry
+    /// whose signatures do not count is a miss.
+    pub fn peek(&self, key: &Digest) -> Lookup {
+        let peek = |store: &TargetStore| self.0.get_trusted(store, key, |_| false);
+        self.0.store.as_ref().map_or(Lookup::Miss(opkeep_store::Miss::Absent), peek)
+    }
+
     /// Writes an entry that the caller built to the local store without a ticket, in place of an existing one. Returns `None` if the
     /// store is not written. The entry is not shared with other hosts.
     ///
@@ -178,20 +195,20 @@ impl TargetCache {
     /// Sends the entries of the local store that earlier uploads left: those of a killed process, of a full queue, and of a failed
     /// call. The deadline and the token end the calls.
     pub fn push_unsent(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
-        self.0.push_unsent(Limits { deadline, cancel, budget: None })
+        self.0.push_unsent(limits(deadline, cancel))
     }
 
     /// Stores one bundle in the remote tier for each plan that this process [fetched](Self::fetch), if there was none, and if the local
     /// store has all of its entries now: the next host takes them in one object. Returns the number of bundles that are there now. The
     /// deadline and the token end the calls. Best effort.
     pub fn share_plans(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> usize {
-        self.0.share_plans(Limits { deadline, cancel, budget: None })
+        self.0.share_plans(limits(deadline, cancel))
     }
 
     /// Sends all entries of the local store that the remote tier lacks, and that [other hosts can
     /// use](crate::CacheConfig::is_for_others). Entries that were not validated are not sent. The deadline and the token end the calls.
     pub fn push_all(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
-        self.0.push_all(Limits { deadline, cancel, budget: None })
+        self.0.push_all(limits(deadline, cancel))
     }
 
     /// Syncs published entries to disk, so that they survive a power cut. Best effort.
@@ -201,10 +218,21 @@ impl TargetCache {
         }
     }
 
+    /// Returns what was counted since the cache was opened: the uses of the remote tier, and the time that was lost. All other numbers
+    /// are 0, since the store counts those.
+    pub fn activity(&self) -> Statistics {
+        self.0.tally.counted()
+    }
+
     /// Writes the statistics. If another process holds their lock, they stay in memory until the next call.
     pub fn flush(&self) {
         if let Some(store) = self.0.store.as_ref().filter(|store| store.is_writable()) {
             let _ = store.flush();
         }
     }
+}
+
+/// Returns the limits of calls for which the caller waits.
+fn limits(deadline: Option<Instant>, cancel: Option<&CancelToken>) -> Limits<'_> {
+    Limits { deadline, cancel, budget: None, is_waited_for: true }
 }

@@ -30,6 +30,7 @@ pub struct Ticket {
     lock: Option<KeyLock>,
     cancel: Option<CancelToken>,
     process: ProcessId,
+    is_takeover: bool,
 }
 
 /// The places where [`Ticket::publish`] wrote an entry.
@@ -51,10 +52,12 @@ impl Ticket {
         cancel: Option<CancelToken>,
     ) -> Self {
         let process = ProcessId::current();
-        Self { target: Arc::clone(target), key: *key, miss, lock, lease: None, cancel, process }
+        let (lease, is_takeover) = Default::default();
+        Self { target: Arc::clone(target), key: *key, miss, lock, lease, cancel, process, is_takeover }
     }
 
-    pub(crate) fn with_lease(mut self, lease: HeldLease) -> Self {
+    pub(crate) fn with_lease(mut self, lease: HeldLease, is_takeover: bool) -> Self {
+        self.is_takeover = is_takeover;
         self.lease = self.target.remote.as_ref().map(|remote| PlanLease::new(lease, remote));
         self
     }
@@ -67,6 +70,11 @@ impl Ticket {
     /// Whether this process got the ticket, and not its parent before a fork.
     pub fn is_own(&self) -> bool {
         self.process.is_current()
+    }
+
+    /// Whether the caller took over the lease of another host, which gave no heartbeat.
+    pub fn is_takeover(&self) -> bool {
+        self.is_takeover
     }
 
     /// Returns the reason why the caller got no entry.
@@ -132,7 +140,7 @@ impl Ticket {
         if !self.is_own() {
             return Err(PublishError::Forked);
         }
-        let Self { target, key, miss, lock, lease, cancel, process: _ } = self;
+        let Self { target, key, miss, lock, lease, cancel, process: _, is_takeover: _ } = self;
         let is_shared = target.trust.is_for_others(members);
         // An entry that was not validated is not shared.
         let signatures = target.trust.sign(&key, members, is_shared && members.validation() > 0);

@@ -8,19 +8,22 @@ use std::time::Instant;
 
 use opkeep_digest::Digest;
 use opkeep_store::{
-    CacheMode, DamagedEntry, Entry, EntryBuilder, KeyLock, Lookup, OpenEntry, Overwrite, PutOutcome, Store,
-    StoreError, TargetStore,
+    CacheMode, Counter, DamagedEntry, Entry, EntryBuilder, KeyLock, Lookup, OpenEntry, Overwrite, PutOutcome,
+    Store, StoreError, TargetStore,
 };
 
 use crate::cache::IsForOthers;
+use crate::event::Events;
 use crate::kept_lock::KeptLocks;
 use crate::miss::Miss;
 use crate::outage::Outage;
 use crate::per_process::PerProcess;
 use crate::plan_lease::PlanLease;
 use crate::query::{Accept, Query};
+use crate::refusal::RefusalKind;
 use crate::remote::{EntryNames, Namespace, News, ObjectNames, RemoteTarget, RemoteTier};
 use crate::signing::{Keys, OwnSignatures, TargetTrust};
+use crate::tally::Tally;
 use crate::upload::{Upload, UploadState, Uploads};
 use crate::warning::{WarningKind, Warnings};
 
@@ -34,6 +37,7 @@ pub(crate) struct Shared {
     /// The namespace that entries are signed for.
     pub(crate) namespace: Namespace,
     pub(crate) warnings: Warnings,
+    pub(crate) events: Events,
     /// The locks of keys that other hosts have leased.
     pub(crate) kept_locks: KeptLocks,
     /// Whether the store refuses writes. It is still read.
@@ -72,6 +76,7 @@ pub(crate) struct Target {
     pub(crate) store: Option<TargetStore>,
     pub(crate) remote: Option<Arc<RemoteTarget>>,
     pub(crate) trust: TargetTrust,
+    pub(crate) tally: Arc<Tally>,
 }
 
 /// The outcome of one look-up.
@@ -82,20 +87,21 @@ pub(crate) enum Looked {
 
 impl Target {
     pub(crate) fn new(shared: Arc<Shared>, name: String, store: Option<TargetStore>) -> Self {
+        let tally = Arc::new(Tally::new(store.clone(), shared.events.clone()));
         let keys = Arc::clone(&shared.keys);
         let trust = TargetTrust::new(keys, shared.namespace.clone(), &name, shared.is_for_others);
         let tier = shared.remote.as_ref().filter(|tier| tier.client().reads());
         let remote = tier.and_then(|tier| {
             let names = ObjectNames::new(&tier.client().config().namespace, &name)?;
-            let (warnings, counted) = (shared.warnings.clone(), store.clone());
+            let (warnings, counted) = (shared.warnings.clone(), Arc::clone(&tally));
             let on_failure = move |text: &str| {
-                counted.iter().for_each(TargetStore::count_remote_error);
+                counted.add(Counter::RemoteErrors, 1);
                 warnings.warn(WarningKind::Remote, text);
             };
             let entries = EntryNames::new(names, trust.clone());
-            Some(Arc::new(RemoteTarget::new(Arc::clone(tier), entries, Arc::new(on_failure))))
+            Some(Arc::new(RemoteTarget::new(Arc::clone(tier), entries, &tally, Arc::new(on_failure))))
         });
-        Self { shared, name, store, remote, trust }
+        Self { shared, name, store, remote, trust, tally }
     }
 
     pub(crate) fn warn(&self, kind: WarningKind, text: impl fmt::Display) {
@@ -308,16 +314,15 @@ impl Target {
             Accept::Validated { stamp, renewed } => (stamp, renewed),
             Accept::Ignore => return None,
             Accept::Replace(reason) => {
-                let is_new = self.remote.as_ref().is_some_and(|remote| remote.refuse(entry.key()));
+                let refuse = |remote: &Arc<RemoteTarget>| remote.refuse(entry.key(), RefusalKind::Invalid);
+                let is_new = self.remote.as_ref().is_some_and(refuse);
                 if is_new {
                     self.remote_failed(format!("an entry of the remote cache cannot be used: {reason}"));
                 }
                 return None;
             }
         };
-        if let Some(store) = &self.store {
-            store.count_remote_hit();
-        }
+        self.tally.add(Counter::RemoteHits, 1);
         self.remote.iter().for_each(|remote| remote.finished(entry.key()));
         // The hit does not depend on the local store, and `put` warns of an error.
         let stamped = entry.revalidated(stamp, &borrowed(&renewed));
@@ -356,8 +361,11 @@ impl Target {
         // An entry with the stamp 0 was not validated, and other hosts could not validate it either.
         let is_shared = self.written_remote().is_some() && members.validation() > 0;
         let remote = self.remote.as_ref().filter(|_| is_shared)?;
-        let entry = self.trust.sendable_now(key, members, signatures);
-        let entry = entry.filter(|entry| remote.takes(entry.file().len()))?;
+        let entry = self.trust.sendable_now(key, members, signatures)?;
+        if !remote.takes(entry.file().len()) {
+            remote.not_sent(1, false, "the remote cache stores no objects of this size");
+            return None;
+        }
         let replaces = !self.shared.mode.reads() || remote.is_refused(key) || !self.shared.keys.takes_own();
         if let Some(store) = self.written_store() {
             // Without the mark, the entry is sent once, or never.
@@ -398,9 +406,7 @@ impl Target {
 
     /// Counts a failure of the remote tier, and warns of it.
     pub(crate) fn remote_failed(&self, why: String) {
-        if let Some(store) = &self.store {
-            store.count_remote_error();
-        }
+        self.tally.add(Counter::RemoteErrors, 1);
         self.warn(WarningKind::Remote, format_args!("{why}; building without it"));
     }
 }

@@ -9,7 +9,7 @@
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -74,6 +74,8 @@ struct State {
     bytes: u64,
     /// The number of uploads in progress.
     sending: usize,
+    /// The target of the last upload, which counts the waits for all. The thread keeps no store open.
+    last: Weak<RemoteTarget>,
     has_thread: bool,
 }
 
@@ -88,9 +90,11 @@ impl Uploads {
         let mut state = self.locked();
         if state.bytes.saturating_add(bytes) > self.limit {
             drop(state);
+            upload.remote.not_sent(1, false, "too many kernels wait for their upload");
             return drop(Batch::unsent(vec![upload]));
         }
         state.bytes += bytes;
+        state.last = Arc::downgrade(&upload.remote);
         state.queue.push(upload);
         if !state.has_thread {
             let own = Arc::clone(self);
@@ -101,6 +105,7 @@ impl Uploads {
             let queue = mem::take(&mut state.queue);
             state.bytes = 0;
             drop(state);
+            queue.iter().for_each(|upload| upload.remote.not_sent(1, false, "no thread can be started"));
             drop(Batch::unsent(queue));
         }
     }
@@ -108,9 +113,12 @@ impl Uploads {
     /// Waits until all uploads have ended, `deadline` has passed, or `cancel` is cancelled. Returns the number of those that have not
     /// ended.
     pub(crate) fn finish(&self, deadline: Instant, cancel: Option<&CancelToken>) -> usize {
-        self.wait(deadline, cancel, |state| state.queue.len() + state.sending == 0);
-        let state = self.locked();
-        state.queue.len() + state.sending
+        let last =
+            Some(self.locked()).filter(|state| state.left() > 0).and_then(|state| state.last.upgrade());
+        let wait = last.as_ref().map(|remote| remote.tally().wait_for_answer());
+        self.wait(deadline, cancel, |state| state.left() == 0);
+        drop(wait);
+        self.locked().left()
     }
 
     /// Waits in the same way until `upload` has ended.
@@ -155,6 +163,11 @@ impl Uploads {
 }
 
 impl State {
+    /// Returns the number of uploads that have not ended.
+    fn left(&self) -> usize {
+        self.queue.len() + self.sending
+    }
+
     /// Takes uploads of one target that are stored in the same way.
     fn next_batch(&mut self) -> Vec<Upload> {
         let (mut batch, mut bytes) = (Vec::<Upload>::new(), 0);
@@ -222,10 +235,7 @@ fn send(uploads: Vec<Upload>) {
     batch.is_sent = matches!(sent, Ok(true));
     if batch.is_sent {
         for upload in &batch.uploads {
-            upload.store.iter().for_each(|store| {
-                store.count_remote_put();
-                store.mark_sent(&upload.key, replaces);
-            });
+            upload.store.iter().for_each(|store| store.mark_sent(&upload.key, replaces));
         }
     }
     drop(batch);

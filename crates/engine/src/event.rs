@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use opkeep_artifact::Artifact;
 
-use crate::{KernelError, Outcome, WarningKind};
+use crate::{KernelError, Outcome, Tier, WarningKind};
 
 /// The observer of a build.
 pub(crate) type Observer = dyn Fn(Event<'_>) + Send + Sync;
@@ -27,12 +27,14 @@ pub enum Event<'a> {
         /// The number of kernels for these requests.
         kernels: usize,
     },
-    /// A kernel was in the store.
+    /// A kernel was in the store, or in the remote tier.
     Hit {
         /// The kernel's name.
         kernel: &'a str,
         /// The kernel.
         artifact: &'a Arc<Artifact>,
+        /// The place where it was found.
+        tier: Tier,
     },
     /// A kernel is about to be compiled.
     Started {
@@ -44,6 +46,49 @@ pub enum Event<'a> {
         /// The kernel's name.
         kernel: &'a str,
     },
+    /// Another host compiles the kernel: the build waits for it, and compiles others meanwhile. Such a kernel is
+    /// [`Waiting`](Self::Waiting), too.
+    #[non_exhaustive]
+    WaitingForHost {
+        /// The kernel's name.
+        kernel: &'a str,
+    },
+    /// A wait for another host ended: with the kernel, without it, or since another process of this host waits as well.
+    #[non_exhaustive]
+    WaitEnded {
+        /// The kernel's name.
+        kernel: &'a str,
+        /// The time since the kernel was begun.
+        waited: Duration,
+    },
+    /// The build took over the kernel from another host, which gave no heartbeat, and compiles it.
+    #[non_exhaustive]
+    LeaseTakenOver {
+        /// The kernel's name.
+        kernel: &'a str,
+    },
+    /// Kernels are in the remote tier now.
+    #[non_exhaustive]
+    Sent {
+        /// The number of kernels.
+        kernels: usize,
+        /// The size of their entries in bytes.
+        bytes: u64,
+    },
+    /// Kernels could not be sent to the remote tier. A later build sends them.
+    #[non_exhaustive]
+    NotSent {
+        /// The number of kernels.
+        kernels: usize,
+        /// Whether the remote tier refused them, such as one that is full.
+        is_refused: bool,
+        /// The reason.
+        reason: &'a str,
+    },
+    /// The last calls to the remote tier failed: it is not used for a while.
+    RemotePaused,
+    /// The remote tier is used again.
+    RemoteResumed,
     /// A missing kernel was built.
     Finished {
         /// The kernel's name.
@@ -54,6 +99,8 @@ pub enum Event<'a> {
         elapsed: Duration,
         /// The kernel.
         artifact: &'a Arc<Artifact>,
+        /// The place where it was found; `None` if this build compiled it.
+        tier: Option<Tier>,
     },
     /// A kernel could not be built.
     Failed {
@@ -95,6 +142,13 @@ impl Event<'_> {
             Self::Hit { .. } => "hit",
             Self::Started { .. } => "started",
             Self::Waiting { .. } => "waiting-for",
+            Self::WaitingForHost { .. } => "waiting-for-host",
+            Self::WaitEnded { .. } => "wait-ended",
+            Self::LeaseTakenOver { .. } => "lease-taken-over",
+            Self::Sent { .. } => "sent",
+            Self::NotSent { .. } => "not-sent",
+            Self::RemotePaused => "remote-paused",
+            Self::RemoteResumed => "remote-resumed",
             Self::Finished { .. } => "finished",
             Self::Failed { .. } => "failed",
             Self::Skipped { .. } => "skipped",
@@ -106,16 +160,37 @@ impl Event<'_> {
 
 impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = |count: usize| if count == 1 { "" } else { "s" };
         match self {
             Self::Planned { operators, kernels } => {
-                let s = |count: usize| if count == 1 { "" } else { "s" };
                 write!(f, "{operators} operator{}, {kernels} kernel{}", s(*operators), s(*kernels))
+            }
+            Self::Hit { kernel, tier: Tier::Remote, .. } => {
+                write!(f, "reused {kernel} from the remote cache")
             }
             Self::Hit { kernel, .. } => write!(f, "reused {kernel}"),
             Self::Started { kernel } => write!(f, "compiling {kernel}"),
             Self::Waiting { kernel } => write!(f, "another process is compiling {kernel}"),
-            Self::Finished { kernel, outcome, elapsed, .. } => {
-                write!(f, "{outcome} {kernel} in {:.2} s", elapsed.as_secs_f64())
+            Self::WaitingForHost { kernel } => write!(f, "waiting for another host: {kernel}"),
+            Self::WaitEnded { kernel, waited } => {
+                write!(f, "waited {:.2} s for another host: {kernel}", waited.as_secs_f64())
+            }
+            Self::LeaseTakenOver { kernel } => {
+                write!(f, "another host gave no sign of life; compiling here: {kernel}")
+            }
+            Self::Sent { kernels, bytes } => {
+                write!(f, "sent {kernels} kernel{} to the remote cache, {bytes} bytes", s(*kernels))
+            }
+            Self::NotSent { kernels, reason, .. } => {
+                write!(f, "{kernels} kernel{} not sent: {reason}", s(*kernels))
+            }
+            Self::RemotePaused => {
+                f.write_str("the remote cache is not used for a while: its last calls failed")
+            }
+            Self::RemoteResumed => f.write_str("the remote cache is used again"),
+            Self::Finished { kernel, outcome, elapsed, tier, .. } => {
+                let from = if *tier == Some(Tier::Remote) { " from the remote cache" } else { "" };
+                write!(f, "{outcome} {kernel}{from} in {:.2} s", elapsed.as_secs_f64())
             }
             Self::Failed { kernel, error, .. } => write!(f, "failed {kernel}: {error}"),
             Self::Skipped { kernel, first } => write!(f, "skipped {kernel}, since {first} failed"),

@@ -159,6 +159,7 @@ mod request;
 mod runtime;
 mod schedule;
 mod setup;
+mod tier;
 mod view;
 mod warning;
 mod warning_log;
@@ -170,6 +171,7 @@ pub use engine::Engine;
 pub use error::{BuildError, KernelError};
 pub use event::Event;
 pub use explain::nearest::NearestEntry;
+pub use explain::remote::RemoteStatus;
 pub use explain::{CacheStatus, Explanation};
 pub use file_digests::FileDigestCache;
 pub use memory::cache::BuiltKernel;
@@ -182,6 +184,7 @@ pub use opkeep_kernel_meta::{
 pub use outcome::Outcome;
 pub use report::{BuildReport, KernelReport, ViewPlacement};
 pub use request::Request;
+pub use tier::Tier;
 pub use view::group::ViewGroup;
 pub use warning::{Warning, WarningKind};
 
@@ -195,7 +198,9 @@ pub use opkeep_backend::{
     Backend, BackendEntry, BackendError, Buffer, CompileRequest, Context, Diagnostics, FileDigests,
     LoadedKernel, Loader, Registry, Support, Unsupported,
 };
-pub use opkeep_cache::{Cache, CacheError, Claim, Query, RemoteConfig, TargetCache, Ticket, TrustConfig};
+pub use opkeep_cache::{
+    Cache, CacheError, Claim, Query, RefusalKind, RemoteConfig, TargetCache, Ticket, TrustConfig,
+};
 pub use opkeep_descriptor::{
     Arg, BuildSpec, Descriptor, Diff, Envelope, Job, KernelName, Key, ResolvedSpec, read_info,
 };
@@ -203,7 +208,7 @@ pub use opkeep_digest::{Digest, Fingerprint, PartChange};
 pub use opkeep_fs::{CancelToken, Fs};
 pub use opkeep_kernel_entry::{EntryError, Provenance};
 pub use opkeep_ops::Graph;
-pub use opkeep_store::{CacheMode, StoreConfig};
+pub use opkeep_store::{CacheMode, Statistics, StoreConfig};
 pub use opkeep_validator::Finding;
 // The crates of these types, for the types in their signatures.
 pub use {

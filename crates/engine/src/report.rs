@@ -10,6 +10,7 @@ use opkeep_descriptor::Key;
 use opkeep_digest::Digest;
 use opkeep_kernel_entry::Provenance;
 use opkeep_kernel_meta::{DirectoryRisk, LeftKernel, ViewError};
+use opkeep_store::Statistics;
 
 use crate::outcome::Outcome;
 use crate::plan::PlannedKernel;
@@ -39,6 +40,8 @@ pub struct BuildReport {
     pub elapsed: Duration,
     /// Whether the call was cancelled before every kernel had another outcome.
     pub cancelled: bool,
+    /// What the build did with the remote tier, and the time that it lost by waiting. Local look-ups and compiles are not in it.
+    pub activity: Statistics,
 }
 
 impl BuildReport {
@@ -54,8 +57,19 @@ impl BuildReport {
 
     /// Adds the report of another build, such as one of the same call for another backend.
     pub fn merge(&mut self, other: Self) {
-        let Self { backend: _, targets, requests, kernels, kernel_of, warnings, view, elapsed, cancelled } =
-            other;
+        let Self {
+            backend: _,
+            targets,
+            requests,
+            kernels,
+            kernel_of,
+            warnings,
+            view,
+            elapsed,
+            cancelled,
+            activity,
+        } = other;
+        self.activity.add(&activity);
         let first = self.kernels.len();
         self.targets.extend(targets);
         self.targets.sort_unstable();

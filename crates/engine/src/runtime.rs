@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use opkeep_backend::Context;
-use opkeep_cache::{Cache, CacheConfig};
+use opkeep_cache::{Cache, CacheConfig, CacheEvent, OnEvent};
 use opkeep_fs::{CancelToken, NotPrivate};
 use opkeep_store::CacheMode;
 
+use crate::event::Event;
 use crate::expectations::KernelRules;
 use crate::schedule::compile_times::CompileTimes;
 use crate::schedule::force_group::ForceGroup;
@@ -137,5 +138,20 @@ fn open_cache(setup: &Setup, warnings: &Arc<WarningLog>) -> Result<Cache, BuildE
         WarningKind::Limits => log.warn_each(WarningKind::Limits, &[text.to_owned()]),
         kind => log.warn_once(kind, text),
     }));
+    let observer = setup.observer.clone();
+    config.on_event = observer.map(|observer| -> OnEvent {
+        Arc::new(move |event| {
+            let event = match event {
+                CacheEvent::Sent { entries: kernels, bytes, .. } => Event::Sent { kernels, bytes },
+                CacheEvent::NotSent { entries: kernels, is_refused, reason, .. } => {
+                    Event::NotSent { kernels, is_refused, reason }
+                }
+                CacheEvent::Paused => Event::RemotePaused,
+                CacheEvent::Resumed => Event::RemoteResumed,
+                _ => return,
+            };
+            observer(event);
+        })
+    });
     Ok(Cache::open(config)?)
 }

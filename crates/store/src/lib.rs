@@ -128,7 +128,7 @@ pub use repair::{
     RepairAction, RepairActionKind, RepairOptions, RepairReport, UnrepairedItem, UnrepairedReason,
 };
 pub use size::SizeEstimate;
-pub use stats::Statistics;
+pub use stats::{Counter, Statistics};
 pub use store::directories::is_target_name;
 pub use store::read::OpenEntry;
 pub use store::target::TargetStore;

@@ -14,10 +14,16 @@ use crate::number_file::{NumberFile, UpdateOutcome};
 /// Defines the counters, their names in the file, and their fields, from one list.
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $variant:ident $field:ident $name:literal,)+) => {
-        /// A counter.
-        #[derive(Clone, Copy, Debug)]
-        pub(crate) enum Counter {
-            $($variant,)+
+        /// A counter of the [`Statistics`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Counter {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl Counter {
+            /// The number of counters. A counter is an index below it (`counter as usize`).
+            pub const COUNT: usize = COUNT;
         }
 
         const NAMES: &[&str] = &[$($name,)+];
@@ -37,8 +43,16 @@ macro_rules! counters {
                 [$(($name, self.$field),)+].into_iter()
             }
 
-            fn of(numbers: &[u64; COUNT]) -> Self {
+            /// Creates statistics of counts, by counter.
+            pub fn of(numbers: &[u64; Counter::COUNT]) -> Self {
                 Self { $($field: numbers[Counter::$variant as usize],)+ }
+            }
+
+            /// Adds the counts of `other`. The time at which counting began is the earlier one.
+            pub fn add(&mut self, other: &Self) {
+                let since = [self.since, other.since].into_iter().filter(|since| *since > 0).min();
+                $(self.$field = self.$field.saturating_add(other.$field);)+
+                self.since = since.unwrap_or_default();
             }
         }
     };
@@ -85,6 +99,38 @@ counters! {
     RemotePuts remote_puts "remote-puts",
     /// Calls to a remote store that failed or returned an invalid entry.
     RemoteErrors remote_errors "remote-errors",
+    /// Entries from a remote store that another host built while the caller waited. They count as remote hits as well.
+    RemoteShared remote_shared "remote-shared",
+    /// Bytes of the objects that a remote store returned.
+    RemoteReceived remote_bytes_received "remote-bytes-received",
+    /// Bytes of the objects that were sent to a remote store.
+    RemoteSent remote_bytes_sent "remote-bytes-sent",
+    /// Calls to a remote store that failed.
+    RemoteFailures remote_failures "remote-failures",
+    /// Entries that a remote store refused to take.
+    UploadsRefused uploads_refused "uploads-refused",
+    /// Entries that could not be sent to a remote store for another reason.
+    UploadsUnsent uploads_unsent "uploads-unsent",
+    /// Waits for a build of another host.
+    HostWaits host_waits "host-waits",
+    /// Leases of other hosts that were taken over.
+    Takeovers takeovers "takeovers",
+    /// Microseconds in which callers did nothing but wait for other processes of this host.
+    LostToProcesses lost_process_micros "lost-process-us",
+    /// Microseconds in which callers did nothing but wait for other hosts.
+    LostToHosts lost_host_micros "lost-host-us",
+    /// Microseconds in which callers waited for answers of a remote store.
+    LostToRemote lost_remote_micros "lost-remote-us",
+    /// Entries of a remote store that were refused since they are damaged, or not those of their names.
+    RefusedDamaged refused_damaged "refused-damaged",
+    /// Entries of a remote store that were refused since they are not signed.
+    RefusedUnsigned refused_unsigned "refused-unsigned",
+    /// Entries of a remote store that were refused since no key that signed them is trusted.
+    RefusedUntrusted refused_untrusted "refused-untrusted",
+    /// Entries of a remote store that were refused since a signature is not that of the trusted key that it names.
+    RefusedForged refused_forged "refused-forged",
+    /// Entries of a remote store that were refused since the caller cannot use their content.
+    RefusedInvalid refused_invalid "refused-invalid",
 }
 
 const COUNT: usize = NAMES.len();
@@ -173,7 +219,7 @@ impl Counters {
 
     /// Returns the sums of the counts in the file and in this process.
     pub(crate) fn all(&self, fs: &RootedFs) -> Statistics {
-        let old = STATS.read(fs, &self.path).unwrap_or_default();
+        let old = STATS.read(fs, &self.path).unwrap_or([0; COUNT]);
         let count = |at: usize| self.counts()[at].load(Ordering::Relaxed);
         Statistics::of(&std::array::from_fn(|at| old[at].saturating_add(count(at))))
     }
@@ -208,4 +254,42 @@ fn nothing(now: SystemTime) -> [u64; COUNT] {
     let mut numbers = [0; COUNT];
     numbers[Counter::Since as usize] = unix(now).as_secs();
     numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Earlier versions know the first counters only. They add to the same file, and keep the others.
+    #[test]
+    fn an_earlier_version_keeps_the_counters_that_it_does_not_know() {
+        const KNOWN: usize = Counter::RemoteErrors as usize + 1;
+        let names = std::array::from_fn(|at| NAMES[at]);
+        let earlier: NumberFile<KNOWN> =
+            NumberFile { title: STATS.title, earlier_title: STATS.earlier_title, names };
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, path) = (RootedFs::default(), dir.path().join(layout::STATS));
+        let old = earlier.update(&fs, &path, false, |_| Some([7; KNOWN])).unwrap();
+        assert_eq!(old, UpdateOutcome::Written([7; KNOWN]));
+        let counters = Counters::new(dir.path(), false);
+        for counter in [Counter::Hits, Counter::Takeovers, Counter::RefusedInvalid] {
+            counters.add(counter, 3);
+        }
+        counters.flush(&fs, SystemTime::now()).unwrap();
+        let added =
+            earlier.update(&fs, &path, false, |old| old.map(|old| old.map(|count| count + 1))).unwrap();
+        assert!(matches!(added, UpdateOutcome::Written(_)));
+        let all = counters.all(&fs);
+        assert_eq!((all.hits, all.remote_errors, all.takeovers, all.refused_invalid), (11, 8, 3, 3));
+    }
+
+    #[test]
+    fn sums_keep_the_earlier_beginning() {
+        let counted = |since, hits| Statistics { since, hits, ..Statistics::default() };
+        let mut sum = Statistics::default();
+        for one in [counted(0, 1), counted(70, 2), counted(50, 4)] {
+            sum.add(&one);
+        }
+        assert_eq!(sum, counted(50, 7));
+    }
 }

@@ -5,12 +5,13 @@
 //! fresh; the call asks for all other missing keys of the plan as well. So a key that another host builds costs no call of its own.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
 use opkeep_fs::ProcessId;
-use opkeep_store::Entry;
+use opkeep_store::{Counter, Entry};
 
 use super::call::{Limits, guarded};
 use super::client::RemoteClient;
@@ -18,6 +19,7 @@ use super::entry_names::EntryNames;
 use super::lease::{LeaseReading, LeaseStep, LeaseTable, OnFailure, Poll, Question};
 use super::object::{LeaseToken, LeaseValue, ObjectName};
 use crate::random::random_number;
+use crate::refusal::{Refusal, RefusalKind};
 use crate::timer::{Timed, Timer};
 
 /// The maximum size of the entries that arrived for keys that no caller has begun.
@@ -60,6 +62,8 @@ pub(crate) struct Watch {
     board: Arc<Board>,
     key: Digest,
     process: ProcessId,
+    /// Whether the caller waits for another host, and not for what it needs to build.
+    is_wait: AtomicBool,
 }
 
 /// The entries of one key in the answer of an engine.
@@ -68,11 +72,11 @@ struct Arrivals {
     /// Those that were checked, each with the position of its name.
     entries: Vec<(usize, Box<Entry>)>,
     /// The problem of one that is wrong.
-    wrong: Option<String>,
+    wrong: Option<Refusal>,
 }
 
 impl Arrivals {
-    fn add(&mut self, at: usize, checked: Result<Entry, String>) {
+    fn add(&mut self, at: usize, checked: Result<Entry, Refusal>) {
         match checked {
             Ok(entry) => self.entries.push((at, Box::new(entry))),
             Err(why) => self.wrong = Some(why),
@@ -140,10 +144,10 @@ impl Board {
             0 => above = Some(content),
             at => arrivals.add(at, self.entries.checked(content, key, &names[at])),
         });
-        if let Some(why) = &arrivals.wrong
-            && self.refuse(key)
+        if let Some(Refusal { kind, reason }) = &arrivals.wrong
+            && self.refuse(key, *kind)
         {
-            self.warn_of_entry(why);
+            self.warn_of_entry(reason);
         }
         let arrived = arrivals.in_order();
         if !arrived.is_empty() {
@@ -179,10 +183,11 @@ impl Board {
         let mut wrong = None;
         let mut state = self.locked();
         for (key, arrivals) in batch.keys().iter().zip(arrivals) {
-            if let Some(why) = &arrivals.wrong
+            if let Some(Refusal { kind, reason }) = &arrivals.wrong
                 && state.refused.insert(*key)
             {
-                wrong = Some(why.clone());
+                self.client.tally().add(kind.counter(), 1);
+                wrong = Some(reason.clone());
             }
             let arrived = arrivals.in_order();
             if !arrived.is_empty() {
@@ -238,8 +243,10 @@ impl Board {
     }
 
     /// Records that the entry in the engine is wrong. Returns whether that is new.
-    pub(super) fn refuse(&self, key: &Digest) -> bool {
-        self.locked().refused.insert(*key)
+    pub(super) fn refuse(&self, key: &Digest, kind: RefusalKind) -> bool {
+        let is_new = self.locked().refused.insert(*key);
+        self.client.tally().add(kind.counter(), is_new.into());
+        is_new
     }
 
     /// Whether the entry in the engine is wrong.
@@ -271,7 +278,8 @@ impl Board {
         if is_new && !self.boards.add(now, self) {
             self.locked().is_scheduled = false;
         }
-        Watch { board: Arc::clone(self), key: *key, process: ProcessId::current() }
+        let (process, is_wait) = (ProcessId::current(), AtomicBool::new(false));
+        Watch { board: Arc::clone(self), key: *key, process, is_wait }
     }
 
     /// Makes the next call, if it is due. Returns the time of the next one, if callers wait.
@@ -347,6 +355,18 @@ impl Watch {
     /// Whether this process watches, and not its parent before a fork.
     pub(crate) fn is_own(&self) -> bool {
         self.process.is_current()
+    }
+
+    /// Whether the caller waits for another host.
+    pub(crate) fn is_wait(&self) -> bool {
+        self.is_wait.load(Ordering::Relaxed)
+    }
+
+    /// Records that the caller waits for another host, and counts the wait.
+    pub(crate) fn begin_wait(&self) {
+        if !self.is_wait.swap(true, Ordering::Relaxed) {
+            self.board.client.tally().add(Counter::HostWaits, 1);
+        }
     }
 
     /// Whether there is something to do for the key: its entry arrived, or its lease can be claimed.

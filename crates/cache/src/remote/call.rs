@@ -16,6 +16,8 @@ pub(crate) struct Limits<'a> {
     pub(crate) deadline: Option<Instant>,
     pub(crate) cancel: Option<&'a CancelToken>,
     pub(crate) budget: Option<&'a WaitBudget>,
+    /// Whether a caller does nothing but wait for the answer.
+    pub(crate) is_waited_for: bool,
 }
 
 impl Limits<'_> {

@@ -2,36 +2,53 @@
 //! invalid answer: what the engine returned is not used.
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
 use opkeep_fs::without_fork;
-use opkeep_store::{Entry, MAX_ENTRY_BYTES};
+use opkeep_store::{Counter, Entry, MAX_ENTRY_BYTES};
 
 use super::call::{Limits, guarded};
 use super::config::{RemoteConfig, RemotePolicy};
 use super::context::RemoteContext;
 use super::engine::{Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, PutAnswer, RemoteObject};
 use super::error::RemoteError;
-use super::health::{CallEnd, PAUSE};
+use super::health::{CallEnd, Change, PAUSE};
 use super::object::{LeaseToken, LeaseValue, ObjectName};
+use crate::event::CacheEvent;
+use crate::refusal::Refusal;
 use crate::signing::TargetTrust;
+use crate::tally::Tally;
 
 /// A lease that nothing renews is kept by the engine for so many times to live, only to be collected.
 const KEPT_TTLS: u32 = 4;
 /// The maximum time of a release. A cancelled build should end soon, and a lease that is not released is taken over.
 const LONGEST_RELEASE: Duration = Duration::from_secs(1);
 
-/// An engine as the cache uses it.
+/// An engine as the cache uses it for one target, whose counts its calls are.
 pub(crate) struct RemoteClient {
+    shared: Arc<SharedClient>,
+    tally: Arc<Tally>,
+}
+
+/// What all targets of a cache know of an engine.
+struct SharedClient {
     config: RemoteConfig,
     capabilities: OnceLock<Capabilities>,
     /// Whether a call of this client has failed, or a warning said that the engine is paused.
     has_warned: AtomicBool,
     /// Whether a warning said that the engine has no leases.
     has_warned_of_leases: AtomicBool,
+}
+
+/// The reason why objects are not stored.
+pub(crate) struct PutFailure {
+    /// Whether the engine takes none of them, such as one that is full.
+    pub(crate) is_refused: bool,
+    /// For people.
+    pub(crate) reason: String,
 }
 
 /// How a stored object is treated that has the same name.
@@ -44,44 +61,57 @@ pub(crate) enum Existing {
 }
 
 impl RemoteClient {
-    pub(crate) fn new(config: RemoteConfig) -> Self {
+    pub(crate) fn new(config: RemoteConfig, tally: Arc<Tally>) -> Self {
         let [has_warned, has_warned_of_leases] = [false; 2].map(AtomicBool::new);
-        Self { config, capabilities: OnceLock::new(), has_warned, has_warned_of_leases }
+        let capabilities = OnceLock::new();
+        Self {
+            shared: Arc::new(SharedClient { config, capabilities, has_warned, has_warned_of_leases }),
+            tally,
+        }
+    }
+
+    /// Returns the same client for another target.
+    pub(crate) fn for_target(&self, tally: Arc<Tally>) -> Self {
+        Self { shared: Arc::clone(&self.shared), tally }
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     pub(crate) fn config(&self) -> &RemoteConfig {
-        &self.config
+        &self.shared.config
     }
 
     pub(crate) fn reads(&self) -> bool {
-        self.config.policy != RemotePolicy::Off
+        self.config().policy != RemotePolicy::Off
     }
 
     pub(crate) fn writes(&self) -> bool {
-        self.config.policy == RemotePolicy::ReadWrite
+        self.config().policy == RemotePolicy::ReadWrite
     }
 
     pub(crate) fn lease_ttl(&self) -> Duration {
-        self.config.lease_ttl
+        self.config().lease_ttl
     }
 
     pub(crate) fn call_timeout(&self) -> Duration {
-        self.config.call_timeout
+        self.config().call_timeout
     }
 
     /// Returns the time between two renewals of a lease: a third of the time to live, so that one failed renewal does not lose
     /// the lease.
     pub(super) fn renewal_interval(&self) -> Duration {
-        (self.config.lease_ttl / 3).max(Duration::from_millis(1))
+        (self.config().lease_ttl / 3).max(Duration::from_millis(1))
     }
 
     pub(crate) fn is_paused(&self) -> bool {
-        self.config.health.is_paused()
+        self.config().health.is_paused()
     }
 
     /// Returns the warning that the engine is paused, at the first call during a pause.
     pub(crate) fn new_pause(&self) -> Option<String> {
-        let is_new = self.is_paused() && !self.has_warned.swap(true, Ordering::Relaxed);
+        let is_new = self.is_paused() && !self.shared.has_warned.swap(true, Ordering::Relaxed);
         is_new.then(|| {
             let seconds = PAUSE.as_secs();
             format!(
@@ -93,33 +123,33 @@ impl RemoteClient {
 
     /// Whether a warning that the engine has no leases is due. It is due once.
     pub(crate) fn is_first_without_leases(&self) -> bool {
-        !self.has_warned_of_leases.swap(true, Ordering::Relaxed)
+        !self.shared.has_warned_of_leases.swap(true, Ordering::Relaxed)
     }
 
     /// Returns what the engine does. It is asked once.
     pub(crate) fn capabilities(&self, limits: Limits<'_>) -> Result<Option<Capabilities>, String> {
-        if let Some(known) = self.capabilities.get() {
+        if let Some(known) = self.shared.capabilities.get() {
             return Ok(Some(*known));
         }
-        let answer = self.call(limits, |context| self.config.engine.capabilities(context))?;
+        let answer = self.call(limits, |context| self.config().engine.capabilities(context))?;
         // A forked child must not find the cell while another thread fills it.
-        Ok(answer.map(|found| *without_fork(|| self.capabilities.get_or_init(|| found))))
+        Ok(answer.map(|found| *without_fork(|| self.shared.capabilities.get_or_init(|| found))))
     }
 
     /// Whether other hosts may have leases, as far as the engine was asked.
     pub(super) fn may_have_leases(&self) -> bool {
-        let known = self.capabilities.get();
+        let known = self.shared.capabilities.get();
         self.writes() && known.is_none_or(|known| known.exclusive_create != ExclusiveCreate::None)
     }
 
     /// Whether the engine has counters, as far as it was asked.
     pub(super) fn has_counters(&self) -> bool {
-        self.capabilities.get().is_some_and(|known| known.has_counters)
+        self.shared.capabilities.get().is_some_and(|known| known.has_counters)
     }
 
     /// Returns the size of the largest object, as far as the engine was asked.
     pub(super) fn max_object_bytes(&self) -> u64 {
-        self.capabilities.get().map_or(u64::MAX, |known| known.max_object_bytes)
+        self.shared.capabilities.get().map_or(u64::MAX, |known| known.max_object_bytes)
     }
 
     /// Requests objects, and calls `found` with each as it arrives. Returns whether the engine answered.
@@ -135,9 +165,10 @@ impl RemoteClient {
         let answer = self.call(limits, |context| {
             let (mut seen, mut wrong) = (vec![false; names.len()], None);
             let answer =
-                self.config.engine.get_many(names, context, &mut |at, content| match seen.get_mut(at) {
+                self.config().engine.get_many(names, context, &mut |at, content| match seen.get_mut(at) {
                     Some(seen) if !*seen => {
                         *seen = true;
+                        self.tally.add(Counter::RemoteReceived, content.len() as u64);
                         found(at, content);
                     }
                     Some(_) => wrong = Some("one object twice"),
@@ -157,15 +188,25 @@ impl RemoteClient {
         objects: &[RemoteObject<'_>],
         existing: Existing,
         limits: Limits<'_>,
-    ) -> Result<bool, String> {
-        let answer = self.call(limits, |context| match existing {
-            Existing::Replace => self.config.engine.replace(objects, context),
-            Existing::Keep => {
-                let answers: Vec<PutAnswer> = self.config.engine.put_if_absent(objects, context)?;
-                expect(answers.len(), objects.len())
-            }
-        })?;
-        Ok(answer.is_some())
+    ) -> Result<bool, PutFailure> {
+        let mut is_refused = false;
+        let answer = self.call(limits, |context| {
+            let stored = match existing {
+                Existing::Replace => self.config().engine.replace(objects, context),
+                Existing::Keep => {
+                    let answers = self.config().engine.put_if_absent(objects, context);
+                    answers.and_then(|answers: Vec<PutAnswer>| expect(answers.len(), objects.len()))
+                }
+            };
+            is_refused = matches!(stored, Err(RemoteError::Full { .. } | RemoteError::Refused { .. }));
+            stored
+        });
+        let is_stored = answer.map_err(|reason| PutFailure { is_refused, reason })?.is_some();
+        if is_stored {
+            let bytes = objects.iter().map(|object| object.content.len() as u64).sum();
+            self.tally.add(Counter::RemoteSent, bytes);
+        }
+        Ok(is_stored)
     }
 
     /// Claims leases in the order of `names`, `limit` at most. `None`: the engine did not answer.
@@ -178,7 +219,7 @@ impl RemoteClient {
     ) -> Result<Option<Vec<ClaimAnswer>>, String> {
         let terms = ClaimTerms::new(limit, self.keep_for());
         self.call(limits, |context| {
-            let answers = self.config.engine.claim(names, value, terms, context)?;
+            let answers = self.config().engine.claim(names, value, terms, context)?;
             expect(answers.len(), names.len())?;
             let granted = answers.iter().filter(|answer| **answer == ClaimAnswer::Granted).count();
             match granted <= limit {
@@ -201,7 +242,7 @@ impl RemoteClient {
         let deadline = Instant::now().checked_add(time);
         // The engine may need more time than there is between two renewals, which is no failure of the engine.
         self.call(Limits { deadline, ..Limits::default() }, |context| {
-            let answers = self.config.engine.renew(names, value, self.keep_for(), context)?;
+            let answers = self.config().engine.renew(names, value, self.keep_for(), context)?;
             expect(answers.len(), names.len())?;
             Ok(answers)
         })
@@ -212,9 +253,9 @@ impl RemoteClient {
         if names.is_empty() || self.is_paused() {
             return;
         }
-        let timeout = self.config.call_timeout.min(LONGEST_RELEASE);
+        let timeout = self.config().call_timeout.min(LONGEST_RELEASE);
         let context = RemoteContext::new(super::call::deadline_after(timeout), None);
-        let _ = guarded(|| self.config.engine.release(names, token, &context));
+        let _ = guarded(|| self.config().engine.release(names, token, &context));
     }
 
     /// Reads a counter: the outer `None` if the engine did not answer, the inner one if it has no counters.
@@ -223,19 +264,19 @@ impl RemoteClient {
         counter: &ObjectName,
         limits: Limits<'_>,
     ) -> Result<Option<Option<u64>>, String> {
-        self.call(limits, |context| self.config.engine.progress(counter, context))
+        self.call(limits, |context| self.config().engine.progress(counter, context))
     }
 
     /// Adds to a counter. Best effort: it is a hint for hosts that wait.
     pub(crate) fn advance(&self, counter: &ObjectName, by: u64, limits: Limits<'_>) {
         if self.has_counters() && !self.is_paused() {
             let _ = self
-                .call(limits, |context| self.config.engine.advance(counter, by, self.keep_for(), context));
+                .call(limits, |context| self.config().engine.advance(counter, by, self.keep_for(), context));
         }
     }
 
     fn keep_for(&self) -> Duration {
-        self.config.lease_ttl.saturating_mul(KEPT_TTLS)
+        self.config().lease_ttl.saturating_mul(KEPT_TTLS)
     }
 
     /// Makes one call. Returns `None` if the engine is paused, or if the caller ended the call.
@@ -247,15 +288,17 @@ impl RemoteClient {
         if limits.are_over() {
             return Ok(None);
         }
-        let (health, timeout) = (&self.config.health, limits.timeout_of_call(self.config.call_timeout));
+        let (health, timeout) = (&self.config().health, limits.timeout_of_call(self.config().call_timeout));
         if let Some(budget) = limits.budget.filter(|budget| budget.left().is_zero()) {
             return budget.warning().map_or(Ok(None), Err);
         }
         let began = Instant::now();
         let Some(permit) = health.begin(began) else { return Ok(None) };
+        let wait = limits.is_waited_for.then(|| self.tally.wait_for_answer());
         let context = RemoteContext::new(limits.end_of_call(timeout), limits.cancel);
         let answer = guarded(|| call(&context));
         let now = Instant::now();
+        drop(wait);
         limits.budget.inspect(|budget| budget.charge(now - began));
         let is_late = now - began > timeout;
         let end = match &answer {
@@ -264,14 +307,21 @@ impl RemoteClient {
             Ok(Err(_)) if !is_late && limits.are_over() => CallEnd::Ended,
             _ => CallEnd::Failed,
         };
-        health.end(permit, end, now);
+        match health.end(permit, end, now) {
+            Some(Change::Paused) => self.tally.notify(CacheEvent::Paused),
+            Some(Change::Resumed) => self.tally.notify(CacheEvent::Resumed),
+            None => {}
+        }
+        if end == CallEnd::Failed || matches!(answer, Ok(Err(RemoteError::Full { .. }))) {
+            self.tally.add(Counter::RemoteFailures, 1);
+        }
         let failure = match answer {
             Ok(Ok(answer)) => return Ok(Some(answer)),
             Ok(Err(_)) if end == CallEnd::Ended => return Ok(None),
             Ok(Err(error)) => error.to_string(),
             Err(panic) => panic,
         };
-        self.has_warned.store(true, Ordering::Relaxed);
+        self.shared.has_warned.store(true, Ordering::Relaxed);
         // The budget is used up: one warning is enough.
         match limits.budget.filter(|budget| budget.left().is_zero()) {
             Some(budget) => budget.warning().map_or(Ok(None), Err),
@@ -282,7 +332,7 @@ impl RemoteClient {
 
 impl fmt::Debug for RemoteClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteClient").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("RemoteClient").field("config", self.config()).finish_non_exhaustive()
     }
 }
 
@@ -297,14 +347,16 @@ fn expect(answers: usize, requests: usize) -> Result<(), RemoteError> {
 }
 
 /// Decodes the bytes that an engine returned, checks every digest and the signatures, and sets the stamp to 0, since another host's
-/// validation does not count here. The error is for people.
+/// validation does not count here.
 pub(crate) fn checked(
     file: Vec<u8>,
     key: &Digest,
     name: &ObjectName,
     trust: &TargetTrust,
-) -> Result<Entry, String> {
-    let invalid = |why: String| format!("an entry of the remote cache is not valid: {why} (`{name}`)");
+) -> Result<Entry, Refusal> {
+    let invalid = |why: String| {
+        Refusal::damaged(format_args!("an entry of the remote cache is not valid: {why} (`{name}`)"))
+    };
     if file.len() as u64 > MAX_ENTRY_BYTES {
         let found = file.len();
         return Err(invalid(format!("it has {found} bytes, at most {MAX_ENTRY_BYTES} are allowed")));
@@ -313,8 +365,10 @@ pub(crate) fn checked(
     for name in entry.names() {
         entry.lazy_member(name).map_err(|damage| invalid(damage.to_string()))?;
     }
-    let untrusted = |why| format!("an entry of the remote cache is not trusted: {why} (`{name}`)");
-    trust.check_remote(&entry).map_err(untrusted)?;
+    trust.check_remote(&entry).map_err(|Refusal { kind, reason }| {
+        let reason = format!("an entry of the remote cache is not trusted: {reason} (`{name}`)");
+        Refusal { kind, reason }
+    })?;
     if entry.validation() == 0 {
         return Ok(entry);
     }

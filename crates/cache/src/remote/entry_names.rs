@@ -6,6 +6,7 @@ use opkeep_store::Entry;
 use super::client::checked;
 use super::names::ObjectNames;
 use super::object::ObjectName;
+use crate::refusal::Refusal;
 use crate::signing::TargetTrust;
 
 /// The names under which this host looks for entries, and the signatures that it demands.
@@ -45,8 +46,8 @@ impl EntryNames {
         self.trust.keys().takes_own()
     }
 
-    /// Decodes and checks the content of an object. The error is for people.
-    pub(crate) fn checked(&self, file: Vec<u8>, key: &Digest, name: &ObjectName) -> Result<Entry, String> {
+    /// Decodes and checks the content of an object.
+    pub(crate) fn checked(&self, file: Vec<u8>, key: &Digest, name: &ObjectName) -> Result<Entry, Refusal> {
         checked(file, key, name, &self.trust)
     }
 }

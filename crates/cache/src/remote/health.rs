@@ -35,6 +35,15 @@ pub(super) enum Permit {
     Probe,
 }
 
+/// A change of a tier's use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It is not used for a while.
+    Paused,
+    /// It is used again.
+    Resumed,
+}
+
 /// The end of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallEnd {
@@ -57,24 +66,18 @@ impl Health {
         })
     }
 
-    /// Records the end of a call. During a pause only the probe counts, since all other calls began before the pause.
-    pub(super) fn end(&self, permit: Permit, end: CallEnd, now: Instant) {
-        self.with_state(|state| match (permit, end) {
-            (Permit::Call, _) if state.paused_until.is_some() => {}
-            (Permit::Call, CallEnd::Ended) => {}
-            // The next call becomes the probe.
-            (Permit::Probe, CallEnd::Ended) => state.is_probed = false,
-            (_, CallEnd::Answered) => *state = State::default(),
-            (Permit::Call, CallEnd::Failed) => {
-                state.failures += 1;
-                if state.failures >= MAX_FAILURES {
-                    state.paused_until = Some(now + PAUSE);
-                }
+    /// Records the end of a call, and returns what that changes. During a pause only the probe counts, since all other calls began
+    /// before the pause.
+    pub(super) fn end(&self, permit: Permit, end: CallEnd, now: Instant) -> Option<Change> {
+        self.with_state(|state| {
+            let was_paused = state.paused_until.is_some();
+            state.note(permit, end, now);
+            match (was_paused, state.paused_until.is_some()) {
+                (false, true) => Some(Change::Paused),
+                (true, false) => Some(Change::Resumed),
+                _ => None,
             }
-            (Permit::Probe, CallEnd::Failed) => {
-                *state = State { paused_until: Some(now + PAUSE), ..State::default() };
-            }
-        });
+        })
     }
 
     /// Whether the tier is paused.
@@ -92,6 +95,28 @@ impl Health {
             }
             change(&mut state)
         })
+    }
+}
+
+impl State {
+    /// Records the end of a call.
+    fn note(&mut self, permit: Permit, end: CallEnd, now: Instant) {
+        match (permit, end) {
+            (Permit::Call, _) if self.paused_until.is_some() => {}
+            (Permit::Call, CallEnd::Ended) => {}
+            // The next call becomes the probe.
+            (Permit::Probe, CallEnd::Ended) => self.is_probed = false,
+            (_, CallEnd::Answered) => *self = State::default(),
+            (Permit::Call, CallEnd::Failed) => {
+                self.failures += 1;
+                if self.failures >= MAX_FAILURES {
+                    self.paused_until = Some(now + PAUSE);
+                }
+            }
+            (Permit::Probe, CallEnd::Failed) => {
+                *self = State { paused_until: Some(now + PAUSE), ..State::default() };
+            }
+        }
     }
 }
 

@@ -5,18 +5,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
+use opkeep_store::Counter;
 
 use super::board::{Board, News, Watch};
 use super::bundles::PlanBundles;
 use super::call::Limits;
-use super::client::{Existing, RemoteClient};
+use super::client::{Existing, PutFailure, RemoteClient};
 use super::config::RemoteConfig;
 use super::engine::{ClaimAnswer, ExclusiveCreate, RemoteObject};
 use super::entry_names::EntryNames;
 use super::lease::{HeldLease, HeldLeases, LeaseReading, OnFailure};
 use super::object::ObjectName;
+use crate::event::{CacheEvent, Events};
 use crate::per_process::PerProcess;
+use crate::refusal::RefusalKind;
 use crate::signing::Sendable;
+use crate::tally::Tally;
 use crate::timer::Timer;
 
 /// The maximum time of the call that advances a counter, which is a hint.
@@ -33,7 +37,9 @@ pub(crate) struct RemoteTier {
 impl RemoteTier {
     pub(crate) fn new(config: RemoteConfig) -> Arc<Self> {
         let boards = Timer::new(config.call_timeout);
-        let client = Arc::new(RemoteClient::new(config));
+        // Its own calls only release leases, which is counted nowhere.
+        let tally = Arc::new(Tally::new(None, Events::default()));
+        let client = Arc::new(RemoteClient::new(config, tally));
         let leases = PerProcess::new(HeldLeases::new(Arc::clone(&client)));
         Arc::new(Self { client, leases, boards })
     }
@@ -46,8 +52,8 @@ impl RemoteTier {
         self.leases.get(|| HeldLeases::new(Arc::clone(&self.client)))
     }
 
-    fn board(&self, entries: &EntryNames, on_failure: &OnFailure) -> Arc<Board> {
-        let (client, boards) = (Arc::clone(&self.client), Arc::clone(&self.boards));
+    fn board(&self, client: &Arc<RemoteClient>, entries: &EntryNames, on_failure: &OnFailure) -> Arc<Board> {
+        let (client, boards) = (Arc::clone(client), Arc::clone(&self.boards));
         Board::new(client, boards, entries.clone(), Arc::clone(on_failure))
     }
 }
@@ -61,6 +67,7 @@ impl fmt::Debug for RemoteTier {
 /// The part of a remote tier for one target.
 pub(crate) struct RemoteTarget {
     tier: Arc<RemoteTier>,
+    client: Arc<RemoteClient>,
     entries: EntryNames,
     board: PerProcess<Arc<Board>>,
     bundles: PlanBundles,
@@ -90,19 +97,29 @@ pub(crate) enum Claimed {
 }
 
 impl RemoteTarget {
-    /// Creates the part for the target whose objects are `entries`. `on_failure` is called with the cause of each failure on another
-    /// thread.
-    pub(crate) fn new(tier: Arc<RemoteTier>, entries: EntryNames, on_failure: OnFailure) -> Self {
-        let board = tier.board(&entries, &on_failure);
-        Self { tier, entries, board: PerProcess::new(board), bundles: PlanBundles::default(), on_failure }
+    /// Creates the part for the target whose objects are `entries`, and whose calls count in `tally`. `on_failure` is called with the
+    /// cause of each failure on another thread.
+    pub(crate) fn new(
+        tier: Arc<RemoteTier>,
+        entries: EntryNames,
+        tally: &Arc<Tally>,
+        on_failure: OnFailure,
+    ) -> Self {
+        let client = Arc::new(tier.client.for_target(Arc::clone(tally)));
+        let board = PerProcess::new(tier.board(&client, &entries, &on_failure));
+        Self { tier, client, entries, board, bundles: PlanBundles::default(), on_failure }
     }
 
     pub(crate) fn client(&self) -> &RemoteClient {
-        &self.tier.client
+        &self.client
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        self.client.tally()
     }
 
     fn board(&self) -> &Arc<Board> {
-        self.board.get(|| self.tier.board(&self.entries, &self.on_failure))
+        self.board.get(|| self.tier.board(&self.client, &self.entries, &self.on_failure))
     }
 
     /// Sets the plan of the build: all of its keys, and those that the local store lacks.
@@ -158,7 +175,8 @@ impl RemoteTarget {
     ) -> Result<bool, String> {
         let (name, existing) =
             (self.entries.own_bundle(plan), if replaces { Existing::Replace } else { Existing::Keep });
-        self.client().put(&[RemoteObject::new(&name, bundle)], existing, limits)
+        let stored = self.client().put(&[RemoteObject::new(&name, bundle)], existing, limits);
+        stored.map_err(|failure| failure.reason)
     }
 
     /// Returns the plans for which this process found no bundle.
@@ -201,8 +219,8 @@ impl RemoteTarget {
         Ok(match answers.as_deref() {
             Some([ClaimAnswer::Granted]) => {
                 let below = self.board().below(key, generation);
-                let on_failure = Arc::clone(&self.on_failure);
-                Claimed::Granted(leases.hold((name, generation), below, hold_limit, on_failure))
+                let (client, on_failure) = (Arc::clone(&self.client), Arc::clone(&self.on_failure));
+                Claimed::Granted(leases.hold((name, generation), below, hold_limit, client, on_failure))
             }
             Some([ClaimAnswer::Held(value)]) => {
                 self.board().note_held(key, asked, generation, *value);
@@ -237,8 +255,8 @@ impl RemoteTarget {
     }
 
     /// Records that the entry in the engine is wrong. Returns whether that is new.
-    pub(crate) fn refuse(&self, key: &Digest) -> bool {
-        self.board().refuse(key)
+    pub(crate) fn refuse(&self, key: &Digest, kind: RefusalKind) -> bool {
+        self.board().refuse(key, kind)
     }
 
     /// Records that this host has the entry, or builds it.
@@ -269,11 +287,30 @@ impl RemoteTarget {
             entries.iter().map(|sent| self.entries.names.entry_of(sent.key, sent.entry.signer())).collect();
         let named = names.iter().zip(entries);
         let objects: Vec<_> = named.map(|(name, sent)| RemoteObject::new(name, sent.entry.file())).collect();
-        let is_stored = self.client().put(&objects, existing, limits)?;
-        if is_stored {
-            entries.iter().for_each(|sent| self.board().replaced(sent.key));
+        match self.client().put(&objects, existing, limits) {
+            Ok(true) => {
+                entries.iter().for_each(|sent| self.board().replaced(sent.key));
+                let bytes = entries.iter().map(|sent| sent.entry.file().len() as u64).sum();
+                self.tally().add(Counter::RemotePuts, entries.len() as u64);
+                self.tally().notify(CacheEvent::Sent { entries: entries.len(), bytes });
+                Ok(true)
+            }
+            Ok(false) => {
+                self.not_sent(entries.len(), false, "the remote cache is not used at the moment");
+                Ok(false)
+            }
+            Err(PutFailure { is_refused, reason }) => {
+                self.not_sent(entries.len(), is_refused, &reason);
+                Err(reason)
+            }
         }
-        Ok(is_stored)
+    }
+
+    /// Counts entries that are not sent, and tells the reason.
+    pub(crate) fn not_sent(&self, entries: usize, is_refused: bool, reason: &str) {
+        let counter = if is_refused { Counter::UploadsRefused } else { Counter::UploadsUnsent };
+        self.tally().add(counter, entries as u64);
+        self.tally().notify(CacheEvent::NotSent { entries, is_refused, reason });
     }
 
     /// Counts a failure on another thread than a caller's, and warns of it.

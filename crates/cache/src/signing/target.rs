@@ -15,6 +15,7 @@ use opkeep_trust::{
 
 use super::keys::Keys;
 use crate::cache::IsForOthers;
+use crate::refusal::Refusal;
 use crate::remote::Namespace;
 
 /// What an entry is signed for, and with which keys; and which entries other hosts can use at all.
@@ -98,10 +99,10 @@ impl TargetTrust {
         &self.keys
     }
 
-    /// Whether the list of a bundle may be believed. The error is the reason for people.
-    pub(crate) fn check_bundle<R: Read + Seek>(&self, bundle: &BundleReader<R>) -> Result<(), String> {
-        let checked = bundle.check_signature(&self.keys.policy, self.namespace.as_str());
-        checked.map(drop).map_err(|untrusted| untrusted.to_string())
+    /// Whether the list of a bundle may be believed.
+    pub(crate) fn check_bundle<R: Read + Seek>(&self, bundle: &BundleReader<R>) -> Result<(), Refusal> {
+        bundle.check_signature(&self.keys.policy, self.namespace.as_str())?;
+        Ok(())
     }
 
     /// Returns what signs the lists of bundles. The entries in them have signatures of their own.
@@ -137,14 +138,16 @@ impl TargetTrust {
         OwnSignatures { local: signatures(&[signing, host]), sent: signatures(&[signing]), signer }
     }
 
-    /// Checks that an entry from the remote tier is one for other hosts, and its signatures. The error is the reason for people.
-    pub(crate) fn check_remote(&self, entry: &Entry) -> Result<(), String> {
+    /// Checks that an entry from the remote tier is one for other hosts, and its signatures.
+    pub(crate) fn check_remote(&self, entry: &Entry) -> Result<(), Refusal> {
         if !self.is_for_others(entry) {
-            return Err("it can be used only by the machine that made it".to_owned());
+            return Err(Refusal::invalid("it can be used only by the machine that made it"));
         }
         let Some(trusted) = self.keys.policy.trusted_keys() else { return Ok(()) };
-        let signatures = signatures(entry.lazy_member(SIGNATURES_MEMBER).map(|found| found.map(Cow::from)))?;
-        verify(trusted, &self.message_of(entry)?, &signatures)
+        let signatures = signatures(entry.lazy_member(SIGNATURES_MEMBER).map(|found| found.map(Cow::from)));
+        let signatures = signatures.map_err(Refusal::damaged)?;
+        trusted.verify(&self.message_of(entry).map_err(Refusal::damaged)?, &signatures)?;
+        Ok(())
     }
 
     /// Checks the signatures of an entry of the local store, whose member with the signatures `read` returns. The error is the

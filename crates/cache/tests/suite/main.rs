@@ -4,6 +4,8 @@
 mod common;
 
 #[cfg(test)]
+mod activity;
+#[cfg(test)]
 mod batches;
 #[cfg(test)]
 mod claims;

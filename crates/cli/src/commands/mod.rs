@@ -1,5 +1,6 @@
 //! The commands. Each module has the arguments, the implementation and the result of one command.
 
+mod activity;
 pub(crate) mod build;
 pub(crate) mod bundle;
 pub(crate) mod clear;

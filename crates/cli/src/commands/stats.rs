@@ -9,6 +9,7 @@ use opkeep_kernel_entry::{GroupRecord, Header};
 use opkeep_store::{Access, FileTotals, GcOptions, OpenEntry, Statistics, TargetStore, TargetUsage};
 use serde::Serialize;
 
+use crate::commands::activity;
 use crate::commands::gc::store::{UsageOutput, kernels, open, target_stores};
 use crate::flags::store::StoreArgs;
 use crate::input::entries::read_heads;
@@ -46,22 +47,30 @@ const MAX_NAME: usize = 200;
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let access = if args.zero { Access::Existing } else { Access::ReadOnly };
     let Some(store) = open(&args.store, access, output)? else { return Ok(ExitStatus::Success) };
-    let (mut text, mut targets) = (Text::default(), Vec::new());
+    let (mut text, mut targets, mut total) = (Text::default(), Vec::new(), Statistics::default());
     for (name, target) in target_stores(&store)? {
         let statistics = target.statistics();
+        total.add(&statistics);
+        let unsent = target.unsent().len();
         let usage = target.gc(&GcOptions::default().with_dry_run(true))?.before;
-        text.append(&stats_text(&name, &statistics, &usage));
+        text.append(&stored_text(&name, &usage));
+        text.append(&counts_text(&statistics, unsent));
         let contents = args.by.map(|by| contents(&target, by, output));
         text.extend(contents.as_deref().map(contents_text));
         targets.push(TargetOutput {
             target: name,
             store: StoredOutput { usage: (&usage).into(), quarantined: usage.quarantine.into() },
             contents,
-            statistics: statistics.all().map(counter_output).collect(),
+            unsent,
+            statistics: counters(&statistics),
         });
         if args.zero {
             target.reset_statistics()?;
         }
+    }
+    if targets.len() > 1 {
+        text.line("in all");
+        text.append(&counts_text(&total, targets.iter().map(|target| target.unsent).sum()));
     }
     let limits = store.limits();
     let limit = limits.max_bytes.map_or("none".to_owned(), |max| format!("{} a target", bytes(max)));
@@ -72,6 +81,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         max_entries: limits.max_entries,
         remain_percent: limits.remain_percent,
         targets,
+        total: counters(&total),
     };
     output.print_result(&text, &json)?;
     Ok(ExitStatus::Success)
@@ -85,7 +95,11 @@ struct StatsOutput {
     max_entries: Option<u64>,
     remain_percent: u8,
     targets: Vec<TargetOutput>,
+    /// The sums over all targets.
+    total: CountersOutput,
 }
+
+type CountersOutput = BTreeMap<String, CounterOutput>;
 
 #[derive(Serialize)]
 struct TargetOutput {
@@ -93,7 +107,9 @@ struct TargetOutput {
     store: StoredOutput,
     #[serde(skip_serializing_if = "Option::is_none")]
     contents: Option<Vec<ContentOutput>>,
-    statistics: BTreeMap<String, CounterOutput>,
+    /// The number of kernels that are to be sent to a remote cache.
+    unsent: usize,
+    statistics: CountersOutput,
 }
 
 /// What is stored for a target.
@@ -182,6 +198,10 @@ enum CounterOutput {
     Time(Milliseconds),
 }
 
+fn counters(statistics: &Statistics) -> CountersOutput {
+    statistics.all().map(counter_output).collect()
+}
+
 /// Returns a counter with its name, for JSON. The store counts microseconds; JSON has milliseconds everywhere.
 fn counter_output((name, number): (&'static str, u64)) -> (String, CounterOutput) {
     match name.strip_suffix("-us") {
@@ -193,7 +213,18 @@ fn counter_output((name, number): (&'static str, u64)) -> (String, CounterOutput
     }
 }
 
-fn stats_text(name: &str, statistics: &Statistics, usage: &TargetUsage) -> Text {
+fn stored_text(name: &str, usage: &TargetUsage) -> Text {
+    let mut text = Text::of(name);
+    text.line(format_args!("  stored    {}, {}", kernels(usage), bytes(usage.total().bytes)));
+    if usage.quarantine.files > 0 {
+        let files = counted(usage.quarantine.files, "quarantined file");
+        text.line(format_args!("  of that   {files}, {}", bytes(usage.quarantine.bytes)));
+    }
+    text
+}
+
+/// `unsent` kernels are to be sent to a remote cache.
+fn counts_text(statistics: &Statistics, unsent: usize) -> Text {
     let Statistics { hits, compiles, waits, evictions, quarantines, .. } = statistics;
     let misses = statistics.misses();
     let rate = match hits + misses {
@@ -212,12 +243,7 @@ fn stats_text(name: &str, statistics: &Statistics, usage: &TargetUsage) -> Text 
         .map(|(number, reason)| format!("{number} {reason}"))
         .collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
-    let mut text = Text::of(name);
-    text.line(format_args!("  stored    {}, {}", kernels(usage), bytes(usage.total().bytes)));
-    if usage.quarantine.files > 0 {
-        let files = counted(usage.quarantine.files, "quarantined file");
-        text.line(format_args!("  of that   {files}, {}", bytes(usage.quarantine.bytes)));
-    }
+    let mut text = Text::default();
     text.line(format_args!(
         "  look-ups  {}, {}{rate}{reasons}",
         counted(*hits, "hit"),
@@ -230,5 +256,39 @@ fn stats_text(name: &str, statistics: &Statistics, usage: &TargetUsage) -> Text 
     ));
     text.line(format_args!("  saved     {:.1} s of compiling", statistics.time_saved().as_secs_f64()));
     text.line(format_args!("  removed   {evictions} evicted, {quarantines} quarantined"));
+    text.append(&remote_text(statistics, unsent));
+    text
+}
+
+/// Returns the lines about waits and the remote cache, of which most stores have none.
+fn remote_text(statistics: &Statistics, unsent: usize) -> Text {
+    let phrases =
+        |phrases: &[Option<String>]| phrases.iter().flatten().cloned().collect::<Vec<_>>().join(", ");
+    let Statistics { remote_hits, remote_shared, remote_bytes_received: received, .. } = statistics;
+    let taken = || {
+        let by_host = match remote_shared {
+            0 => String::new(),
+            count => format!(", {count} of them compiled by another host meanwhile"),
+        };
+        format!("{}{by_host}", counted(*remote_hits, "hit"))
+    };
+    let still = (unsent > 0).then(|| format!("{unsent} still to be sent"));
+    let rows = [
+        (
+            "remote",
+            phrases(&[
+                (*remote_hits > 0).then(taken),
+                (*received > 0).then(|| format!("{} received", bytes(*received))),
+            ]),
+        ),
+        ("sent", phrases(&[activity::sent(statistics), activity::not_sent(statistics), still])),
+        ("lost", phrases(&[activity::waited(statistics), activity::taken_over(statistics)])),
+        ("refused", phrases(&[activity::refused(statistics)])),
+        ("failed", phrases(&[activity::failed(statistics)])),
+    ];
+    let mut text = Text::default();
+    for (name, row) in rows.iter().filter(|(_, row)| !row.is_empty()) {
+        text.line(format_args!("  {name:<8}  {row}"));
+    }
     text
 }

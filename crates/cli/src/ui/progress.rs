@@ -79,7 +79,13 @@ impl Progress {
         match event {
             Event::Planned { kernels, .. } => self.bar.set_length(kernels as u64),
             Event::Hit { .. } => self.bar.inc(1),
-            Event::Started { .. } | Event::Waiting { .. } => self.message(&event.to_string()),
+            Event::Started { .. }
+            | Event::Waiting { .. }
+            | Event::WaitingForHost { .. }
+            | Event::LeaseTakenOver { .. }
+            | Event::NotSent { .. }
+            | Event::RemotePaused
+            | Event::RemoteResumed => self.message(&event.to_string()),
             Event::Finished { .. }
             | Event::Failed { .. }
             | Event::Skipped { .. }

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::crowd::{Build, LoggingCompiler, can_make, network};
-use crate::common::{Place, Ran};
+use crate::common::{Place, Ran, ran};
 
 const RESNET_18: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/resnet18/model.onnx");
 const HOSTS: usize = 8;
@@ -57,6 +57,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             redis().missing(),
             server_of_a_cluster,
         ),
+        trial("remote_hosts::explain_asks_once_and_writes_nothing", redis(), |server| explained(&server)),
         trial("remote_hosts::off_connects_to_nothing", redis(), |server| no_connection(&server)),
     ]
 }
@@ -87,6 +88,11 @@ fn build(host: &Place, cc: &LoggingCompiler, input: &Path, server: &Server, args
 
 pub(crate) fn warnings(ran: &Ran) -> Vec<Value> {
     ran.json()["warnings"].as_array().unwrap().clone()
+}
+
+/// The statistics of a host's store.
+fn stats(host: &Place) -> Value {
+    host.run(&["stats", "--format", "json"]).ended_with(0).json()
 }
 
 /// Sends a command, and returns the lines of the reply: of a text or of a list of texts.
@@ -124,6 +130,18 @@ fn eight_hosts(server: &Server, model: &Path, kernels: u64) -> Result<(), Failed
     let outcomes = [sum("compiled"), sum("from_remote")];
     let all: Vec<_> = ran.iter().flat_map(warnings).collect();
     assert_eq!((outcomes, all), ([kernels, 7 * kernels], vec![]));
+    // What the builds report adds up: each kernel was sent once, and received seven times, waited for or not.
+    let of = |field: &str| ran.iter().map(|ran| ran.json()["remote"][field].as_u64().unwrap()).sum::<u64>();
+    let figures = ["sent", "received", "takeovers", "failed_calls", "uploads_unsent"].map(of);
+    assert_eq!(figures, [kernels, 7 * kernels, 0, 0, 0]);
+    assert_eq!(of("by_other_hosts"), sum("shared"), "{ran:?}");
+    assert!(of("host_waits") >= of("by_other_hosts"));
+    for (host, ran) in hosts.iter().zip(&ran) {
+        let (total, own) = (&stats(host)["total"], &ran.json()["remote"]);
+        let same = |stored: &str, reported: &str| total[stored] == own[reported];
+        assert!(same("remote_hits", "received") && same("remote_bytes_sent", "bytes_sent"), "{total} {own}");
+        assert!(same("remote_bytes_received", "bytes_received") && same("host_waits", "host_waits"));
+    }
     let first = hosts[0].members();
     assert_eq!(first.len() as u64, kernels);
     assert!(hosts.iter().all(|host| host.members() == first));
@@ -161,6 +179,16 @@ fn killed_host(server: &Server) -> Result<(), Failed> {
     let ran = others.map(|build| build.end().ended_with(0));
     let all: Vec<_> = ran.iter().flat_map(warnings).collect();
     assert_eq!((cc.compiles(), all), ((KERNELS + 1, KERNELS), vec![]));
+    // One of them took over; all of them waited for the killed one, and one for the one that took over.
+    let sum = |field: &str| ran.iter().map(|ran| ran.json()["remote"][field].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(sum("takeovers"), 1);
+    assert!(sum("host_waits") >= 3, "{ran:?}");
+    for (host, ran) in [&one, &two, &three].iter().zip(&ran) {
+        let lost = ran.json()["lost"]["host_ms"].as_f64().unwrap();
+        // The lease lasts for 30 s, and their own compiles take a few seconds at most.
+        assert!(lost > 10_000.0 && lost <= ran.json()["elapsed_ms"].as_f64().unwrap(), "{ran:?}");
+        assert_eq!(stats(host)["total"]["lost_host_ms"].as_f64().unwrap(), lost);
+    }
     assert!([&one, &two, &three].iter().all(|host| host.entries().len() == KERNELS));
     Ok(())
 }
@@ -263,6 +291,46 @@ fn reading_host(server: &Server) -> Result<(), Failed> {
     let others: Vec<_> =
         commands(server).into_iter().filter(|name| !reads.contains(&name.as_str())).collect();
     assert_eq!(others, Vec::<String>::new());
+    Ok(())
+}
+
+/// A host that lacks all kernels asks for them in one command, and only reads.
+fn explained(server: &Server) -> Result<(), Failed> {
+    let [one, other] = hosts();
+    network(&one, KERNELS);
+    let cc = LoggingCompiler::new(&one, "");
+    build(&one, &cc, &one.path("net"), server, &[]);
+    network(&other, KERNELS + 3);
+    ask(server, "CONFIG RESETSTAT");
+    let (net, url) = (other.path("net"), server.url());
+    let mut explain = other.command(&[
+        "explain",
+        net.to_str().unwrap(),
+        "--target",
+        "cpu",
+        "--format",
+        "json",
+        "--remote",
+        &url,
+    ]);
+    let found = ran(explain.env("CC", &cc.path)).ended_with(0).json();
+    let states: Vec<_> =
+        found["kernels"].as_array().unwrap().iter().map(|it| &it["remote"]["state"]).collect();
+    let count = |state: &str| states.iter().filter(|found| **found == state).count();
+    assert_eq!((count("available"), count("absent")), (KERNELS, 3), "{found}");
+    let lines = ask(server, "INFO commandstats");
+    let calls = lines.iter().find_map(|line| line.strip_prefix("cmdstat_mget:calls=")?.split(',').next());
+    assert_eq!(calls, Some("1"), "{lines:?}");
+    let reads = ["hello", "client|setname", "client|setinfo", "select", "ping", "mget"];
+    let others: Vec<_> =
+        commands(server).into_iter().filter(|name| !reads.contains(&name.as_str())).collect();
+    assert_eq!((others, cc.compiles().0, other.path("cache").exists()), (vec![], KERNELS, false));
+    // A server that is down is a note.
+    server.suspend()?;
+    let silent = ran(explain.env("CC", &cc.path));
+    server.resume()?;
+    let silent = silent.ended_with(0).says("note: it is not known what the remote cache has");
+    assert_eq!(silent.json()["kernels"][0]["remote"]["state"], "unknown");
     Ok(())
 }
 

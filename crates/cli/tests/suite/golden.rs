@@ -125,6 +125,10 @@ fn json_fields_are_unchanged() {
     run(&["remote", "push", &url, "--all"]);
     run(&["remote", "ls", &url, "--long"]);
     run(&["remote", "stats", &url]);
+    let elsewhere = ["--op_compiler_cache_dir", "elsewhere", "--target", "cpu"];
+    run(&[&["build", SQUARE, "--remote", &url], &elsewhere[..]].concat());
+    fs::remove_dir_all(place.path("elsewhere")).unwrap();
+    run(&[&["explain", SQUARE, other, "--remote", &url], &elsewhere[..]].concat());
     run(&["remote", "gc", &url, "--max-size", "0"]);
 
     // A store with damage, and with stale files of killed processes.

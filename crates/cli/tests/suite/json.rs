@@ -213,6 +213,11 @@ fn stores(checker: &mut Checker) {
     run("remote stats", &["remote", "stats", &url]);
     run("remote gc", &["remote", "gc", &url, "--dry-run"]);
     run("explain", &["explain", other, "broken.info", "--target", "cpu"]);
+    // A kernel that only the remote cache has, one that nobody has, and a remote cache that is gone.
+    run("build", &["build", SQUARE, "--target", "cpu", "--remote", &url, "--remote-namespace", "json"]);
+    let elsewhere = ["--op_compiler_cache_dir", "elsewhere", "--remote-namespace", "json", "--target", "cpu"];
+    run("explain", &[&["explain", SQUARE, other, "--remote", &url], &elsewhere[..]].concat());
+    run("explain", &[&["explain", SQUARE, "--remote", "file:///missing"], &elsewhere[..]].concat());
     run("build", &["build", SQUARE, "broken.info", "--target", "cpu"]);
     run("explain", &["explain", other, "--target", "cpu"]);
     run("explain", &["explain", SQUARE, "--target", "cpu-native"]);

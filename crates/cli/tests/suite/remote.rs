@@ -49,7 +49,102 @@ fn the_second_host_compiles_nothing_and_has_the_same_kernels() {
     let third = build(&other, &[NETWORK, "--remote", &remote]);
     assert_eq!((third.count("reused"), third.count("from_remote")), (kernels, 0));
     let text = Place::new().run(&["build", NETWORK, "--target", "cpu", "--remote", &remote]);
-    assert!(text.stdout.contains(&format!("{kernels} kernels came from the remote cache\n")), "{text:?}");
+    text.prints(&format!("\n{kernels} kernels: {kernels} from the remote cache ("));
+    // A build that does nothing with it says nothing of it.
+    let text = other.run(&["build", NETWORK, "--target", "cpu", "--remote", &remote]);
+    assert!(!text.stdout.contains("remote cache"), "{text:?}");
+}
+
+/// `build` reports what it did, and `stats` what all builds did.
+#[test]
+fn builds_and_the_store_report_the_same_figures() {
+    let (one, other) = (Place::new(), Place::new());
+    let remote = url(&one);
+    let cold = build(&one, &[SQUARE, "--remote", &remote]).json();
+    let bytes = fs::metadata(&shared_entries(&one)[0]).unwrap().len();
+    assert_eq!(
+        (&cold["remote"]["sent"], &cold["remote"]["bytes_sent"]),
+        (&1.into(), &bytes.into()),
+        "{cold}"
+    );
+    let warm = build(&other, &[SQUARE, "--remote", &remote]).json();
+    let (use_of, none) = (&warm["remote"], &Value::from(0));
+    assert_eq!((&use_of["received"], &use_of["bytes_received"]), (&1.into(), &bytes.into()), "{warm}");
+    for field in ["by_other_hosts", "sent", "uploads_refused", "uploads_unsent", "takeovers", "failed_calls"]
+    {
+        assert_eq!(&use_of[field], none, "{field}");
+    }
+    assert!(use_of["refused"].as_object().unwrap().values().all(|count| count == none), "{warm}");
+    // A damaged entry, for a host that may not replace it.
+    let object = &shared_entries(&one)[0];
+    let file = fs::read(object).unwrap();
+    fs::remove_file(object).unwrap();
+    fs::write(object, &file[1..]).unwrap();
+    let third = Place::new();
+    let read = build(&third, &[SQUARE, "--remote", &remote, "--remote-mode", "read"]).json();
+    assert_eq!((&read["remote"]["refused"]["damaged"], &read["remote"]["received"]), (&1.into(), none));
+    let without = build(&Place::new(), &[SQUARE]).json();
+    assert_eq!((&without["remote"], &without["lost"]["host_ms"]), (&Value::Null, &0.0.into()));
+    let stats = |host: &Place| host.run(&["stats", "--format", "json"]).ended_with(0).json();
+    let (first, second, refused) = (stats(&one), stats(&other), stats(&third));
+    assert_eq!(
+        (&first["total"]["remote_puts"], &first["total"]["remote_bytes_sent"]),
+        (&1.into(), &bytes.into())
+    );
+    assert_eq!(
+        (&second["total"], &second["targets"][0]["unsent"]),
+        (&second["targets"][0]["statistics"], none)
+    );
+    assert_eq!(
+        (&second["total"]["remote_hits"], &second["total"]["remote_bytes_received"]),
+        (&1.into(), &bytes.into())
+    );
+    assert_eq!(refused["total"]["refused_damaged"], 1);
+    other.run(&["stats"]).ended_with(0).prints("  remote    1 hit, ");
+    third.run(&["stats"]).ended_with(0).prints("  refused   1 entry of the remote cache refused (1 damaged)");
+}
+
+/// A kernel that could not be sent counts, is still to be sent, and is sent by the next build.
+#[test]
+fn what_is_not_sent_is_reported_until_it_is_sent() {
+    let place = Place::new();
+    fs::create_dir(place.path("shared")).unwrap();
+    // A directory whose part for kernels is a file can be read, and refuses what is sent.
+    place.write("shared/v1", "");
+    let remote = format!("file://{}", place.path("shared").display());
+    let ran = build(&place, &[SQUARE, "--remote", &remote]).json();
+    let use_of = &ran["remote"];
+    let lost = use_of["uploads_refused"].as_u64().unwrap() + use_of["uploads_unsent"].as_u64().unwrap();
+    assert!(lost > 0 && use_of["sent"] == 0 && use_of["failed_calls"].as_u64().unwrap() > 0, "{ran}");
+    place.run(&["stats"]).ended_with(0).prints("1 still to be sent").prints("to the remote cache failed");
+    fs::remove_file(place.path("shared/v1")).unwrap();
+    let ran = build(&place, &[SQUARE, "--remote", &remote]).json();
+    assert_eq!((&ran["remote"]["sent"], &ran["reused"]), (&1.into(), &1.into()), "{ran}");
+    let stats = place.run(&["stats", "--format", "json"]).ended_with(0).json();
+    assert_eq!((&stats["targets"][0]["unsent"], &stats["total"]["remote_puts"]), (&0.into(), &1.into()));
+}
+
+/// What a host lacks and the remote cache has, has not, or has wrongly; and a remote cache that is gone is a note.
+#[test]
+fn explain_asks_the_remote_cache() {
+    let (one, other) = (Place::new(), Place::new());
+    let remote = url(&one);
+    build(&one, &[SQUARE, "--remote", &remote]);
+    let before = files(&one.path("shared"));
+    let five = other.write("five.info", square_of(5));
+    let args = ["explain", SQUARE, five.to_str().unwrap(), "--target", "cpu", "--remote", &remote];
+    let text = other.run(&args).ended_with(0);
+    let text = text.prints("  the remote cache has it (").prints("  the remote cache does not have it");
+    text.prints("; 1 of the misses would come from the remote cache\n");
+    let gone =
+        other.run(&["explain", SQUARE, "--target", "cpu", "--remote", "file:///nowhere"]).ended_with(0);
+    let gone =
+        gone.says("note: it is not known what the remote cache has: the remote cache cannot be reached");
+    assert!(gone.stdout.contains("1 miss") && !gone.stdout.contains("remote cache"), "{gone:?}");
+    assert_eq!((files(&one.path("shared")), other.path("cache").exists()), (before, false));
+    other.run(&["explain", SQUARE, "--remote", "ftp://host"]).ended_with(2).says("the unknown scheme `ftp`");
+    let off = other.run(&[&args[..], &["--remote-mode", "off"]].concat()).ended_with(0);
+    assert!(!off.stdout.contains("remote cache"), "{off:?}");
 }
 
 #[test]

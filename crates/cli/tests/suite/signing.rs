@@ -195,3 +195,50 @@ fn imported_kernels_are_not_used_with_trusted_keys() {
     let env: Vec<_> = env.iter().map(|(name, path)| (*name, path.as_str())).collect();
     host.run_with(&args, &env).ended_with(0).says("--trust-imported has no effect");
 }
+
+/// `explain` judges as a build does, makes no key of the host, and sends and stores nothing.
+#[test]
+fn explain_says_whether_a_signed_kernel_would_be_taken() {
+    let cluster = Cluster::new(&["builds", "other"]);
+    let (builder, consumer) = (Place::new(), Place::new());
+    cluster.build(&builder, &[SQUARE], Some("builds"), Some("builds.pub"));
+    let remote = format!("file://{}", cluster.path("shared"));
+    let object = only(cluster.objects());
+    let good = fs::read(&object).unwrap();
+    let explain = |host: &Place, trusts: &str| {
+        let list = format!("@{}", cluster.path(trusts));
+        let args = ["explain", SQUARE, "--target", "cpu", "--format", "json", "--remote", &remote];
+        let state = host.path("state");
+        let args = [&args[..], &["--trusted-keys", &list]].concat();
+        let before = files(&cluster.place.path("shared"));
+        let ran = host.run_with(&args, &[("XDG_STATE_HOME", state.to_str().unwrap())]).ended_with(0);
+        assert_eq!(files(&cluster.place.path("shared")), before);
+        ran.json()["kernels"][0].clone()
+    };
+    let kernel = explain(&consumer, "builds.pub");
+    assert_eq!((&kernel["outcome"], &kernel["remote"]["state"]), (&"miss".into(), &"available".into()));
+    assert_eq!(kernel["remote"]["bytes"], good.len());
+    // Nobody whom it trusts has stored one.
+    assert_eq!(explain(&consumer, "other.pub")["remote"]["state"], "absent");
+    // Without a signature, and with one byte less.
+    cluster.build(&builder, &[SQUARE], None, None);
+    let attacker = Place::new();
+    attacker.run(&["build", "--target", "cpu", SQUARE]).ended_with(0);
+    let unsigned = fs::read(only(attacker.entries())).unwrap();
+    for (content, refusal) in [(&unsigned[..], "unsigned"), (&good[1..], "damaged")] {
+        fs::set_permissions(&object, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+        fs::write(&object, content).unwrap();
+        let kernel = explain(&consumer, "builds.pub");
+        let remote = &kernel["remote"];
+        assert_eq!((&remote["state"], &remote["refusal"]), (&"refused".into(), &refusal.into()), "{kernel}");
+        assert!(!remote["reason"].as_str().unwrap().is_empty());
+    }
+    assert!(!consumer.path("cache").exists() && !consumer.path("state").exists());
+    // A kernel of the store whose key is retired is a miss, as for a build.
+    fs::write(&object, &good).unwrap();
+    cluster.build(&consumer, &[SQUARE], None, Some("builds.pub"));
+    assert_eq!(explain(&consumer, "builds.pub")["outcome"], "hit");
+    let retired = explain(&consumer, "other.pub");
+    let reason = retired["reason"].as_str().unwrap();
+    assert!(retired["outcome"] == "miss" && reason.contains("signed by `builds`"), "{retired}");
+}

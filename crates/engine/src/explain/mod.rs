@@ -1,6 +1,7 @@
 //! The reasons why kernels would be hits or misses, without a build.
 
 pub(crate) mod nearest;
+pub(crate) mod remote;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::plan::{BuildPlan, KeyState, KeyedKernel, PlannedKernel};
 use crate::setup::Setup;
 use crate::{BuildError, FileDigestCache, KernelError, Request};
 use nearest::{NearestEntry, NearestSearch};
+use remote::{ReadOnlyCache, RemoteStatus};
 
 /// The status of one kernel in the cache.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub struct Explanation {
     pub imported: Option<Provenance>,
     /// The reason why an imported kernel of the same job cannot be used.
     pub imported_problem: Option<String>,
+    /// What the remote tier has of a kernel that is a miss, if there is a remote tier.
+    pub remote: Option<RemoteStatus>,
 }
 
 /// Whether a kernel would be taken from the store.
@@ -60,6 +64,9 @@ pub enum CacheStatus {
 impl Engine {
     /// Reports what [`build`](Self::build) would do with each kernel. Compiles nothing and writes nothing.
     ///
+    /// The kernels that the store lacks are looked up in the remote tier, in one call for each target. Engines answer only with
+    /// whole entries, so these are fetched and judged as by a build, and dropped. A remote tier that does not answer is no error.
+    ///
     /// # Errors
     /// The backend has no toolchain, so nothing has a key.
     pub fn explain(&self, requests: &[Request]) -> Result<Vec<Explanation>, BuildError> {
@@ -71,6 +78,12 @@ impl Engine {
         let mut explanations: Vec<Explanation> =
             plan.kernels.iter().map(|planned| stores.explanation(planned)).collect();
         stores.add_nearest(&plan, &mut explanations);
+        if let Some(cache) = &stores.cache {
+            let is_miss = |at: &usize| matches!(explanations[*at].status, CacheStatus::Miss { .. });
+            let missing = (0..explanations.len()).filter(is_miss);
+            let found = cache.look_remote(&self.state.setup, &plan, missing, &self.cancel);
+            found.into_iter().for_each(|(at, status)| explanations[at].remote = Some(status));
+        }
         Ok(explanations)
     }
 }
@@ -79,6 +92,8 @@ impl Engine {
 struct StoreTargets<'a> {
     setup: &'a Setup,
     targets: BTreeMap<String, Result<TargetStore, String>>,
+    /// The remote tier and the trusted keys, if the build uses any.
+    cache: Option<ReadOnlyCache>,
 }
 
 impl<'a> StoreTargets<'a> {
@@ -95,7 +110,7 @@ impl<'a> StoreTargets<'a> {
         };
         let targets =
             plan.stored_targets().into_iter().map(|target| (target.clone(), store(&target))).collect();
-        Self { setup, targets }
+        Self { setup, targets, cache: ReadOnlyCache::open(setup) }
     }
 
     fn explanation(&self, planned: &PlannedKernel<'_>) -> Explanation {
@@ -106,8 +121,9 @@ impl<'a> StoreTargets<'a> {
             KeyState::Keyed(keyed) => self.status(keyed),
             KeyState::Refused(refused) => CacheStatus::Unsupported(Arc::clone(&refused.error)),
         };
+        let (imported, imported_problem, remote) = Default::default();
         let mut explanation =
-            Explanation { name, key, op_type, requested_by, status, imported: None, imported_problem: None };
+            Explanation { name, key, op_type, requested_by, status, imported, imported_problem, remote };
         if let CacheStatus::Miss { .. } | CacheStatus::Unsupported(_) = explanation.status {
             self.add_imported(planned, &mut explanation);
         }
@@ -119,6 +135,9 @@ impl<'a> StoreTargets<'a> {
         let Some((job, spec)) = planned.wanted().filter(|(_, spec)| !spec.debug) else { return };
         let Some(Ok(store)) = self.targets.get(&spec.target) else { return };
         if !self.setup.config.mode.reads() || self.is_recompiled(planned, store) {
+            return;
+        }
+        if self.setup.config.trust.policy.trusted_keys().is_some() {
             return;
         }
         match import_query::peek(store, &ImportQuery::new(job, spec)) {
@@ -149,13 +168,20 @@ impl<'a> StoreTargets<'a> {
             return missed(format!("cache mode is {}", self.setup.config.mode));
         }
         match self.targets.get(&keyed.spec.target) {
-            Some(Ok(store)) => match store.peek(keyed.key.digest()) {
+            Some(Ok(store)) => match self.peek(store, keyed) {
                 Lookup::Hit(_) => CacheStatus::Hit,
                 Lookup::Miss(miss) => missed(miss.to_string()),
             },
             Some(Err(why)) => missed(why.clone()),
             None => missed("there is no store".to_owned()),
         }
+    }
+
+    /// Looks up a kernel in the store. With trusted keys, one that none of them signed is a miss.
+    fn peek(&self, store: &TargetStore, keyed: &KeyedKernel) -> Lookup {
+        let trusted = self.cache.as_ref().and_then(|cache| cache.trusted_target(&keyed.spec.target));
+        let key = keyed.key.digest();
+        trusted.map_or_else(|| store.peek(key), |target| target.peek(key))
     }
 
     /// Finds the nearest entries of absent kernels, in one pass over each target.

@@ -14,9 +14,9 @@ use crate::plan::{BuildPlan, KeyState};
 use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 use crate::runtime::Runtime;
-use crate::schedule::build::longest_wait;
 use crate::schedule::compile_times::CompileTimes;
 use crate::schedule::queue::TaskPoll;
+use crate::schedule::remote_wait::longest_wait;
 use crate::view::writer::ViewWriter;
 use crate::warning::WarningKind;
 use crate::{BuildError, Engine, KernelError, Outcome, Request};
@@ -125,7 +125,7 @@ impl Engine {
             loop {
                 match pipeline.make(planned, &missing, expected, wait.take()) {
                     TaskPoll::Ready(report) => break report,
-                    TaskPoll::Pending(busy) => wait = Some(busy),
+                    TaskPoll::Pending(busy) => wait.insert(busy).count_lost(PAUSE),
                 }
                 std::thread::sleep(PAUSE);
             }

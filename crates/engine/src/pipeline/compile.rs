@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, CompileRequest};
 use opkeep_cache::Ticket;
-use opkeep_descriptor::{Job, KernelName};
+use opkeep_descriptor::Job;
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::{KernelBundle, KernelRecord, Origin, encode_entry};
-use opkeep_validator::Severity;
 
 use super::kernel_pipeline::{KernelPipeline, MissReason};
 use crate::event::Event;
@@ -121,28 +120,11 @@ impl KernelPipeline<'_> {
 
     /// Checks that the artifact is valid and is the requested kernel. Returns the digest of the object, which
     /// validation computes.
-    pub(crate) fn validate(&self, keyed: &KeyedKernel, artifact: &Artifact) -> Result<Digest, KernelError> {
-        let kernel = || keyed.name.to_string();
+    fn validate(&self, keyed: &KeyedKernel, artifact: &Artifact) -> Result<Digest, KernelError> {
         let expected = self.expected(&keyed.spec);
-        let (name, validator) = (Some(keyed.name.as_str()), &self.runtime.rules.validator);
-        let report = KernelBundle::of(artifact).validate(name, expected.expectations(), validator);
-        if !report.is_valid() {
-            let errors = report.errors().cloned().collect();
-            return Err(KernelError::Invalid { kernel: kernel(), errors, kept_dir: None });
-        }
-        if let Some(doubt) = report.findings.iter().find(|finding| finding.severity() == Severity::Warning) {
-            self.runtime.warnings.warn_once(
-                WarningKind::UnusualKernel,
-                &format!("the kernel `{}` is valid, but unusual: {doubt}", kernel()),
-            );
-        }
-        let is_other = |name: &&str| !KernelName::owns(keyed.name.as_str(), name);
-        match report.entry_names().into_iter().find(is_other) {
-            Some(other) => {
-                Err(KernelError::NameMismatch { kernel: kernel(), found: other.to_owned(), kept_dir: None })
-            }
-            None => Ok(report.sha256.unwrap_or_else(|| Digest::of(&artifact.object))),
-        }
+        let (digest, doubt) = self.runtime.rules.validate(&expected, keyed, artifact)?;
+        doubt.inspect(|doubt| self.warn_of_doubt(keyed, doubt));
+        Ok(digest)
     }
 
     /// Publishes a compiled kernel. If publishing fails, the kernel can still be used, and the cache has emitted a

@@ -11,7 +11,6 @@ use opkeep_store::{CacheMode, Entry};
 
 use super::kernel_pipeline::{KernelPipeline, MissReason};
 use crate::Outcome;
-use crate::event::Event;
 use crate::plan::{BuildPlan, PlannedKernel};
 use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
@@ -89,8 +88,8 @@ impl KernelPipeline<'_> {
         let found = Mutex::new(None);
         let accept = self.accept(keyed, entry, &found);
         if let Ok(Some(ready)) = found.into_inner() {
-            self.setup.notify(Event::Hit { kernel: planned.name(), artifact: &ready.artifact });
             let ready = ReadyKernel { outcome: Outcome::Reused, from_remote: true, ..ready };
+            self.notify_hit(planned, &ready);
             taken(at, KernelReport::new(planned, Ok(ready)));
         }
         accept

@@ -15,7 +15,6 @@ use opkeep_store::{Entry, Lookup, Miss};
 
 use super::kernel_pipeline::{KernelPipeline, MissReason, record};
 use crate::Outcome;
-use crate::event::Event;
 use crate::import_query::ImportQuery;
 use crate::plan::{KeyedKernel, PlannedKernel};
 use crate::ready::ReadyKernel;
@@ -42,14 +41,14 @@ impl KernelPipeline<'_> {
             usable && compiled.is_none()
         });
         if let Some(made) = compiled {
-            self.setup.notify(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
+            self.notify_hit(planned, &made);
             return Ok(KernelReport::new(planned, Ok(made)));
         }
         let why = match found {
             Lookup::Hit(entry) => {
                 match taken.unwrap_or_else(|| self.take_imported(target, &wanted, spec, &entry)) {
                     Ok(made) => {
-                        self.setup.notify(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
+                        self.notify_hit(planned, &made);
                         let key = Some(planned.keyed().map_or(wanted.key, |keyed| keyed.key));
                         return Ok(KernelReport { key, ..KernelReport::new(planned, Ok(made)) });
                     }

@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 use opkeep_cache::{Accept, TargetCache, WaitBudget};
 use opkeep_descriptor::ResolvedSpec;
 use opkeep_fs::CancelToken;
-use opkeep_kernel_entry::member::IMPORTED;
-use opkeep_kernel_entry::{KernelFiles, StoredExpectations, artifact, verify_binding};
-use opkeep_store::{Entry, TargetStore};
+use opkeep_kernel_entry::StoredExpectations;
+use opkeep_store::{Entry, Statistics, TargetStore};
 
-use crate::plan::KeyedKernel;
+use crate::event::Event;
+use crate::expectations::JudgedEntry;
+use crate::plan::{KeyedKernel, PlannedKernel};
 use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 use crate::runtime::Runtime;
 use crate::setup::Setup;
-use crate::{BuildError, KernelError, Outcome};
+use crate::{BuildError, KernelError, Outcome, Tier, WarningKind};
 
 /// The bounds of the time for which a build waits at its end until its kernels are in the remote cache: it waits no longer than it
 /// compiled. The next build sends the others.
@@ -67,6 +68,19 @@ impl<'a> KernelPipeline<'a> {
             wait_budget: OnceLock::new(),
             early_budget: WaitBudget::new(EARLY_LIMIT),
         })
+    }
+
+    /// Tells that a kernel was found.
+    pub(super) fn notify_hit(&self, planned: &PlannedKernel<'_>, found: &ReadyKernel) {
+        let (kernel, artifact, tier) = (planned.name(), &found.artifact, Tier::of(found.from_remote));
+        self.setup.notify(Event::Hit { kernel, artifact, tier });
+    }
+
+    /// Returns what the cache counted in this build.
+    pub(crate) fn activity(&self) -> Statistics {
+        let mut sum = Statistics::default();
+        self.targets.iter().for_each(|target| sum.add(&target.activity()));
+        sum
     }
 
     /// Returns an error if the build is cancelled, or ends with its first failure.
@@ -132,32 +146,20 @@ impl<'a> KernelPipeline<'a> {
         entry: &Entry,
         outcome: Outcome,
     ) -> Result<(ReadyKernel, Accept), KernelError> {
-        let kernel = || keyed.name.to_string();
-        if entry.member(IMPORTED).is_some() {
-            return Err(KernelError::UnexpectedImport { kernel: kernel() });
-        }
-        let KernelFiles { artifact, object_digest, json_digest, .. } =
-            artifact(entry).map_err(|member| KernelError::Incomplete { kernel: kernel(), member })?;
-        let digests = (object_digest, json_digest);
-        let expected = self.expected(&keyed.spec);
-        let mut accept = Accept::Take;
-        if !expected.covers(entry) {
-            // Only a CANN kernel contains proof of its key, so an entry that was never validated may hold the kernel of
-            // another key.
-            if entry.validation() == 0 {
-                verify_binding(entry, &keyed.spec.target, expected.expectations())
-                    .map_err(|source| KernelError::WrongKey { kernel: kernel(), source })?;
-            }
-            self.validate(keyed, &artifact)?;
-            if entry.validation() < expected.stamp() {
-                accept = Accept::Validated { stamp: expected.stamp(), renewed: expected.renewed_members() };
-            }
-        }
-        let artifact = Arc::new(artifact);
+        let JudgedEntry { artifact, digests, accept, doubt } =
+            self.runtime.rules.judge(&*self.setup.backend, keyed, entry)?;
+        doubt.inspect(|doubt| self.warn_of_doubt(keyed, doubt));
         let (reason, compile_time, imported) = Default::default();
+        let artifact = Arc::new(artifact);
         let ready =
             ReadyKernel { artifact, digests, outcome, reason, compile_time, imported, from_remote: false };
         Ok((ready, accept))
+    }
+
+    /// Warns of a valid kernel with a property that no known genuine kernel has.
+    pub(super) fn warn_of_doubt(&self, keyed: &KeyedKernel, doubt: &str) {
+        let text = format!("the kernel `{}` is valid, but unusual: {doubt}", keyed.name);
+        self.runtime.warnings.warn_once(WarningKind::UnusualKernel, &text);
     }
 
     /// Returns the backend's expectations for kernels of `spec`.

@@ -4,7 +4,6 @@ use opkeep_store::{CacheMode, Lookup, Miss};
 
 use super::kernel_pipeline::{KernelPipeline, MissReason};
 use crate::Outcome;
-use crate::event::Event;
 use crate::plan::PlannedKernel;
 use crate::report::KernelReport;
 
@@ -31,7 +30,7 @@ impl KernelPipeline<'_> {
         let missing = match if trusts { target.get_uncounted(key) } else { target.get(key) } {
             Lookup::Hit(entry) => match self.take_entry(keyed, &entry, Outcome::Reused) {
                 Ok(made) => {
-                    self.setup.notify(Event::Hit { kernel: planned.name(), artifact: &made.artifact });
+                    self.notify_hit(planned, &made);
                     return Ok(KernelReport::new(planned, Ok(made)));
                 }
                 Err(error) => MissReason {

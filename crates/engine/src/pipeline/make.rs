@@ -13,7 +13,7 @@ use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 use crate::schedule::job_tokens::JobToken;
 use crate::schedule::queue::TaskPoll;
-use crate::{BuildError, KernelError, Outcome};
+use crate::{BuildError, KernelError, Outcome, Tier};
 
 /// How many times as long as a compile is expected to take on this host it is waited for on another one, which may be slower, or
 /// busy. To it, the time is added after which a lease is taken over.
@@ -44,8 +44,9 @@ impl KernelPipeline<'_> {
         let elapsed = began.elapsed() + waited;
         let kernel = planned.name();
         match &made {
-            Ok(ReadyKernel { artifact, outcome, .. }) => {
-                self.setup.notify(Event::Finished { kernel, outcome: *outcome, elapsed, artifact });
+            Ok(ReadyKernel { artifact, outcome, from_remote, compile_time, .. }) => {
+                let (outcome, tier) = (*outcome, compile_time.is_none().then(|| Tier::of(*from_remote)));
+                self.setup.notify(Event::Finished { kernel, outcome, elapsed, artifact, tier });
             }
             Err(error) => match &**error {
                 KernelError::Skipped { first } => self.setup.notify(Event::Skipped { kernel, first }),
@@ -89,6 +90,7 @@ impl KernelPipeline<'_> {
         query.before_claim = Some(&before_claim);
         query.wait_limit = expected.map(|expected| expected.saturating_mul(OTHER_HOSTS_TIME));
         let is_first = pending.is_none();
+        let waited = pending.as_ref().filter(|pending| pending.waits_for_host()).map(PendingKey::waited);
         let claim = match pending {
             Some(pending) => target.resume(pending, &query),
             None => target.get_or_begin(keyed.key.digest(), &query),
@@ -97,17 +99,14 @@ impl KernelPipeline<'_> {
             CacheError::NotCached { .. } => not_cached(),
             error => BuildError::from(error).into(),
         });
-        match claim? {
+        let claim = claim?;
+        self.notify_wait(planned.name(), is_first, waited, &claim);
+        match claim {
             Claim::Build(ticket) | Claim::Unshared(ticket, _) => {
                 let token = token.into_inner().unwrap_or_else(PoisonError::into_inner);
                 Ok(TaskPoll::Ready(self.make_with(ticket, token, planned, keyed, missing)?))
             }
-            Claim::Pending(pending) => {
-                if is_first {
-                    self.setup.notify(Event::Waiting { kernel: planned.name() });
-                }
-                Ok(TaskPoll::Pending(pending))
-            }
+            Claim::Pending(pending) => Ok(TaskPoll::Pending(pending)),
             Claim::HolderFailed(Failure { reason, .. }) => Err(KernelError::HolderFailed { reason }.into()),
             Claim::Hit(hit) => {
                 // The kernel was checked when the cache called `accept`.
@@ -122,6 +121,28 @@ impl KernelPipeline<'_> {
             }
             // A query that does not wait does not time out.
             _ => Err(KernelError::Cancelled.into()),
+        }
+    }
+
+    /// Tells the beginning and the end of a wait. `waited` is the time for which another host was waited for, if one was.
+    fn notify_wait(&self, kernel: &str, is_first: bool, waited: Option<Duration>, claim: &Claim) {
+        let pending = match claim {
+            Claim::Pending(pending) => Some(pending),
+            _ => None,
+        };
+        let waits_for_host = pending.is_some_and(PendingKey::waits_for_host);
+        if is_first && pending.is_some() {
+            self.setup.notify(Event::Waiting { kernel });
+        }
+        match waited {
+            Some(waited) if !waits_for_host => self.setup.notify(Event::WaitEnded { kernel, waited }),
+            None if waits_for_host => self.setup.notify(Event::WaitingForHost { kernel }),
+            _ => {}
+        }
+        if let Claim::Build(ticket) = claim
+            && ticket.is_takeover()
+        {
+            self.setup.notify(Event::LeaseTakenOver { kernel });
         }
     }
 

@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use opkeep_cache::RemotePolicy;
+use opkeep_cache::{PendingKey, RemotePolicy};
+use opkeep_store::Statistics;
 
 use crate::engine::EngineState;
 use crate::event::Event;
@@ -16,6 +17,7 @@ use crate::report::{BuildReport, KernelReport};
 use crate::runtime::Runtime;
 use crate::schedule::compile_times::CompileTimes;
 use crate::schedule::queue::{self, TaskPoll, WorkerOptions};
+use crate::schedule::remote_wait::longest_wait;
 use crate::schedule::spread::shuffle_windows;
 use crate::setup::Setup;
 use crate::view::writer::ViewWriter;
@@ -46,7 +48,7 @@ impl Engine {
         let writer = self.state.setup.config.view.as_ref().map(writer);
         let executor =
             BuildExecutor { setup: &self.state.setup, runtime: &runtime, plan: &plan, pipeline, writer };
-        let (kernels, view) = executor.run();
+        let (kernels, view, activity) = executor.run();
         runtime.save();
         let cancelled = kernels.iter().any(|kernel| kernel.outcome == Outcome::Cancelled);
         Ok(BuildReport {
@@ -59,6 +61,7 @@ impl Engine {
             view,
             elapsed: began.elapsed(),
             cancelled,
+            activity,
         })
     }
 
@@ -75,23 +78,11 @@ const SEARCH_LIMIT: Duration = Duration::from_millis(200);
 /// kernels, and each of these costs a call.
 const OTHER_HOSTS: usize = 8;
 
-/// The time that a compile is assumed to take if no compile on this machine is known.
-const USUAL_COMPILE: Duration = Duration::from_secs(1);
-/// The shortest time for which a remote tier is waited for, however short the compiles are: a connection takes a while.
-const SHORTEST_WAIT: Duration = Duration::from_secs(2);
-
-/// Returns the longest time for which a remote tier is waited for: as long as `threads` threads need for the compiles that are
-/// `expected` to take so long.
-pub(crate) fn longest_wait(
-    expected: impl Iterator<Item = Option<Duration>>,
-    threads: NonZeroUsize,
-) -> Duration {
-    let (mut sum, mut longest) = (Duration::ZERO, SHORTEST_WAIT);
-    for expected in expected.map(|expected| expected.unwrap_or(USUAL_COMPILE)) {
-        sum = sum.saturating_add(expected);
-        longest = longest.max(expected);
-    }
-    longest.max(sum / u32::try_from(threads.get()).unwrap_or(u32::MAX))
+/// Counts a time in which no thread of the build had anything to do but to wait for the `pending` kernels: for other hosts, if
+/// one of the kernels is built by one.
+fn count_lost(pending: &[&PendingKey], time: Duration) {
+    let counted = pending.iter().find(|pending| pending.waits_for_host()).or(pending.first());
+    counted.inspect(|pending| pending.count_lost(time));
 }
 
 /// The number of open files of one compile: locks, a token, a pipe, the store, the compiler's sandbox.
@@ -111,7 +102,7 @@ struct BuildExecutor<'a> {
 type View = Option<Result<crate::ViewPlacement, opkeep_kernel_meta::ViewError>>;
 
 impl BuildExecutor<'_> {
-    fn run(self) -> (Vec<KernelReport>, View) {
+    fn run(self) -> (Vec<KernelReport>, View, Statistics) {
         let mut reports: Vec<Option<KernelReport>> = Vec::new();
         let mut missing = Vec::new();
         for (at, looked_up) in self.look_up().into_iter().enumerate() {
@@ -134,7 +125,7 @@ impl BuildExecutor<'_> {
         }
         let kernels: Vec<KernelReport> = reports.into_iter().flatten().collect();
         self.pipeline.finish(&kernels);
-        (kernels, self.writer.map(ViewWriter::finish))
+        (kernels, self.writer.map(ViewWriter::finish), self.pipeline.activity())
     }
 
     /// Looks up every kernel.
@@ -170,7 +161,7 @@ impl BuildExecutor<'_> {
                     TaskPoll::Pending(wait) => TaskPoll::Pending(wait),
                 }
             };
-            queue::run_to_completion(self.order(&expected), options, make)
+            queue::run_to_completion(self.order(&expected), options, make, count_lost)
         });
         let with_reason = |(index, mut report): (usize, KernelReport)| {
             if let Some(nearest) = nearest.remove(&index)

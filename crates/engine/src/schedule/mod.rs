@@ -33,4 +33,5 @@ pub(crate) mod compile_times;
 pub(crate) mod force_group;
 pub(crate) mod job_tokens;
 pub(crate) mod queue;
+pub(crate) mod remote_wait;
 mod spread;

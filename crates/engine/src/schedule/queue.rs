@@ -31,15 +31,16 @@ pub(crate) struct WorkerOptions {
 }
 
 /// Calls `work` with each of `items`, in that order, until all are done. Returns the items with their results, in no
-/// particular order.
+/// particular order. Calls `lost` with each time in which no thread had work, and the values of the pending tasks.
 pub(crate) fn run_to_completion<T: Send, W: Send>(
     items: Vec<usize>,
     options: WorkerOptions,
     work: impl Fn(usize, Option<W>) -> TaskPoll<T, W> + Sync,
+    lost: impl Fn(&[&W], Duration) + Sync,
 ) -> Vec<(usize, T)> {
     let threads = options.threads.get().min(items.len());
     let queue = Queue::new(items);
-    let run = || queue.run(&work);
+    let run = || queue.run(&work, &lost);
     if threads <= 1 && options.nice == 0 {
         return run();
     }
@@ -80,6 +81,8 @@ struct QueueState<W> {
     was_pending: bool,
     /// Whether a thread panicked: no more tasks are begun, so that the panic reaches the caller soon.
     stopped: bool,
+    /// The time since which no thread has worked on a task, while some are pending.
+    idle_since: Option<Instant>,
 }
 
 /// A task on which another process works.
@@ -110,13 +113,18 @@ impl<W> Queue<W> {
             running: 0,
             was_pending: false,
             stopped: false,
+            idle_since: None,
         };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn run<T>(&self, work: &impl Fn(usize, Option<W>) -> TaskPoll<T, W>) -> Vec<(usize, T)> {
+    fn run<T>(
+        &self,
+        work: &impl Fn(usize, Option<W>) -> TaskPoll<T, W>,
+        lost: &impl Fn(&[&W], Duration),
+    ) -> Vec<(usize, T)> {
         let mut done = Vec::new();
-        while let Some((item, wait, pause)) = self.take() {
+        while let Some((item, wait, pause)) = self.take(lost) {
             let _running = Running { queue: self };
             match work(item, wait) {
                 TaskPoll::Ready(result) => done.push((item, result)),
@@ -127,16 +135,26 @@ impl<W> Queue<W> {
     }
 
     /// Waits for the next task and returns it; `None` if all tasks are done.
-    fn take(&self) -> Option<(usize, Option<W>, Duration)> {
+    fn take(&self, lost: &impl Fn(&[&W], Duration)) -> Option<(usize, Option<W>, Duration)> {
         let mut state = self.locked();
         loop {
-            match state.next(Instant::now()) {
-                Next::Work { item, wait, pause } => return Some((item, wait, pause)),
+            let now = Instant::now();
+            match state.next(now) {
+                Next::Work { item, wait, pause } => {
+                    if let Some(since) = state.idle_since.take() {
+                        let others = state.pending.iter().map(|task| &task.wait);
+                        lost(&wait.iter().chain(others).collect::<Vec<_>>(), now - since);
+                    }
+                    return Some((item, wait, pause));
+                }
                 Next::End => return None,
                 Next::Pause(None) => {
                     state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
                 Next::Pause(Some(pause)) => {
+                    if state.running == 0 {
+                        state.idle_since.get_or_insert(now);
+                    }
                     let woken = self.changed.wait_timeout(state, pause);
                     state = woken.unwrap_or_else(PoisonError::into_inner).0;
                 }
@@ -209,23 +227,27 @@ mod tests {
         WorkerOptions { threads: NonZeroUsize::new(threads).unwrap(), nice: 0 }
     }
 
+    fn nothing_lost(pending: &[&()], time: Duration) {
+        panic!("{time:?} lost to {}", pending.len());
+    }
+
     #[test]
     fn every_task_is_done_once_with_any_number_of_threads() {
         for threads in [1, 2, 9] {
-            let mut done = run_to_completion((0..50).collect(), options(threads), |item, _: Option<()>| {
-                TaskPoll::Ready(item * 2)
-            });
+            let work = |item, _: Option<()>| TaskPoll::Ready(item * 2);
+            let mut done = run_to_completion((0..50).collect(), options(threads), work, nothing_lost);
             done.sort_unstable();
             assert_eq!(done, (0..50).map(|item| (item, item * 2)).collect::<Vec<_>>());
         }
-        assert!(run_to_completion(Vec::new(), options(3), |_, _: Option<()>| TaskPoll::Ready(())).is_empty());
+        let work = |_, _: Option<()>| TaskPoll::Ready(());
+        assert!(run_to_completion(Vec::new(), options(3), work, nothing_lost).is_empty());
     }
 
     #[test]
     fn one_thread_goes_in_order_and_retries_pending_tasks() {
         let order = Mutex::new(Vec::new());
         let attempts = AtomicUsize::new(0);
-        let done = run_to_completion(vec![3, 1, 2], options(1), |item, wait: Option<usize>| {
+        let work = |item, wait: Option<usize>| {
             order.lock().unwrap().push(item);
             // Item 3 is pending for a while. Each attempt gets the value of the last one.
             if item == 3 && wait.unwrap_or(0) < 3 {
@@ -233,7 +255,8 @@ mod tests {
                 return TaskPoll::Pending(wait.unwrap_or(0) + 1);
             }
             TaskPoll::Ready(wait)
-        });
+        };
+        let done = run_to_completion(vec![3, 1, 2], options(1), work, |_, _| {});
         assert_eq!(attempts.into_inner(), 3);
         let order = order.into_inner().unwrap();
         assert_eq!((&order[..2], order.last()), (&[3, 1][..], Some(&3)));
@@ -244,14 +267,15 @@ mod tests {
     fn after_a_panic_no_task_is_begun() {
         let begun = AtomicUsize::new(0);
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            run_to_completion((0..400).collect(), options(2), |item, wait: Option<()>| {
+            let work = |item, wait: Option<()>| {
                 begun.fetch_add(1, Ordering::Relaxed);
                 assert_ne!(item, 0, "on purpose");
                 // Time for the other thread to panic.
                 std::thread::sleep(Duration::from_millis(20));
                 // Pending tasks are dropped as well.
                 if item % 2 == 0 || wait.is_some() { TaskPoll::Ready(()) } else { TaskPoll::Pending(()) }
-            })
+            };
+            run_to_completion((0..400).collect(), options(2), work, |_, _| {})
         }));
         assert!(caught.is_err());
         assert!(begun.into_inner() < 100);
@@ -260,11 +284,47 @@ mod tests {
     #[test]
     fn a_panic_reaches_the_caller_and_nothing_hangs() {
         let caught = std::panic::catch_unwind(|| {
-            run_to_completion((0..20).collect(), options(4), |item, _: Option<()>| {
+            let work = |item, _: Option<()>| {
                 assert_ne!(item, 7, "on purpose");
                 TaskPoll::Ready(())
-            })
+            };
+            run_to_completion((0..20).collect(), options(4), work, nothing_lost)
         });
         assert!(caught.is_err());
+    }
+
+    /// The time in which a thread works on another task is not lost.
+    #[test]
+    fn only_a_time_without_work_is_lost() {
+        let (lost, began, worked) =
+            (Mutex::new((Duration::ZERO, 0)), Instant::now(), Duration::from_millis(50));
+        for threads in [1, 2] {
+            *lost.lock().unwrap() = (Duration::ZERO, 0);
+            let (begun, second) = (Instant::now(), Mutex::new(None));
+            let work = |item, wait: Option<usize>| {
+                if item == 0 {
+                    // It is pending until the other one has been done for a while.
+                    let done: Option<Instant> = *second.lock().unwrap();
+                    let is_ready = done.is_some_and(|done| done.elapsed() >= worked);
+                    return if is_ready { TaskPoll::Ready(()) } else { TaskPoll::Pending(7) };
+                }
+                assert_eq!(wait, None);
+                std::thread::sleep(worked);
+                *second.lock().unwrap() = Some(Instant::now());
+                TaskPoll::Ready(())
+            };
+            run_to_completion(vec![0, 1], options(threads), work, |pending: &[&usize], time| {
+                assert_eq!(pending, [&7]);
+                let mut lost = lost.lock().unwrap();
+                *lost = (lost.0 + time, lost.1 + 1);
+            });
+            let (time, count) = *lost.lock().unwrap();
+            // The polls themselves are not lost, and a busy machine wakes threads late.
+            assert!(
+                count > 1 && time >= worked / 5 && time <= begun.elapsed() - worked,
+                "{threads}: {time:?}"
+            );
+        }
+        assert!(began.elapsed() >= worked * 4);
     }
 }

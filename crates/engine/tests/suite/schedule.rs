@@ -230,7 +230,7 @@ fn every_kernel_ends_with_one_event() {
         let of = |kernel: &str, bytes| (event.name().to_owned(), kernel.to_owned(), bytes);
         log.lock().unwrap().push(match &event {
             Event::Planned { operators, kernels } => of("", operators * 10 + kernels),
-            Event::Hit { kernel, artifact } | Event::Finished { kernel, artifact, .. } => {
+            Event::Hit { kernel, artifact, .. } | Event::Finished { kernel, artifact, .. } => {
                 of(kernel, artifact.object.len() + artifact.metadata.len())
             }
             Event::Started { kernel } | Event::Waiting { kernel } | Event::Failed { kernel, .. } => {

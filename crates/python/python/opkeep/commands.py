@@ -132,12 +132,18 @@ def explain(
     toolchain_input: OneOrMore | None = None,
     op_debug_level: int | None = None,
     op_debug_config: StrPath | None = None,
+    remote: str | None = None,
+    remote_mode: Literal["off", "read", "read-write"] | None = None,
+    remote_namespace: str | None = None,
+    sign_key: StrPath | None = None,
+    trusted_keys: str | Sequence[str] | None = None,
     trust_imported: bool = False,
     against: StrPath | None = None,
     framework: str | None = None,
     kernel: str | None = None,
 ) -> ExplainResult:
-    """Report for each kernel whether it is stored, and for a miss how it differs from the nearest stored kernel.
+    """Report for each kernel whether it is stored, and for a miss what the remote cache has, and how it differs from the
+    nearest stored kernel.
 
     With `framework`, and no models: report the kernels that this framework stored, and how their keys differ.
 
@@ -158,6 +164,14 @@ def explain(
     - `toolchain_input`: files and directories that the compiler reads for some kernels; they are part of every key.
     - `op_debug_level`: the vendor's debug level, 0 to 4. Kernels with a level other than 0 are not stored.
     - `op_debug_config`: a file with debug options. Kernels with debug options are not stored.
+    - `remote`: the URL of the cache that hosts share; for a miss, it is asked what it has. Without it, OPKEEP_REMOTE, or
+      none.
+    - `remote_mode`: `off`, `read` or `read-write`, as for `build`; nothing is written in any case. Without it,
+      OPKEEP_REMOTE_MODE, or `read-write`.
+    - `remote_namespace`: the part of the remote cache; without it, OPKEEP_REMOTE_NAMESPACE, or `default`.
+    - `sign_key`: as for `build`; without it, OPKEEP_SIGN_KEY, or none.
+    - `trusted_keys`: the public keys that are trusted, as for `build`; a kernel that none of them signed is a miss.
+      Without it, OPKEEP_TRUSTED_KEYS, or kernels are used without signatures.
     - `trust_imported`: explain a build with this argument.
     - `against`: report instead how the only input differs from this descriptor.
     - `framework`: report instead what is stored for this framework, such as `triton`, and how the keys of each

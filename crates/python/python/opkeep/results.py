@@ -61,6 +61,40 @@ class BuiltKernel(TypedDict):
     bytes: int | None
 
 
+class RefusedContent(TypedDict):
+    """What was refused of the content of the remote cache."""
+
+    damaged: int
+    unsigned: int
+    untrusted: int
+    forged: int
+    invalid: int
+
+
+class RemoteUse(TypedDict):
+    """What a build did with the remote cache."""
+
+    received: int
+    by_other_hosts: int
+    bytes_received: int
+    sent: int
+    bytes_sent: int
+    uploads_refused: int
+    uploads_unsent: int
+    takeovers: int
+    host_waits: int
+    refused: RefusedContent
+    failed_calls: int
+
+
+class LostTime(TypedDict):
+    """The time in which a build did nothing but wait."""
+
+    process_ms: float
+    host_ms: float
+    remote_ms: float
+
+
 class LeftAlone(TypedDict, total=False):
     """A kernel of a framework that was not replaced."""
 
@@ -105,6 +139,8 @@ class BuildResult(Result, _BuildPlacement):
     cancelled: int
     failed: int
     from_remote: int
+    remote: RemoteUse | None
+    lost: LostTime
     elapsed_ms: float
     results: list[BuiltKernel]
     interrupted: bool
@@ -128,6 +164,15 @@ class Nearest(TypedDict):
     op_sources: list[str]
 
 
+class RemoteKernel(TypedDict):
+    """What the remote cache has of a kernel."""
+
+    state: Literal["available", "refused", "absent", "unknown"]
+    bytes: int | None
+    refusal: Literal["damaged", "unsigned", "untrusted", "forged", "invalid"] | None
+    reason: str | None
+
+
 class ExplainedKernel(TypedDict, total=False):
     """A kernel and whether it is stored."""
 
@@ -140,6 +185,7 @@ class ExplainedKernel(TypedDict, total=False):
     nearest: Nearest | None
     imported: Imported | None
     imported_problem: str | None
+    remote: RemoteKernel
 
 
 class Compiler(TypedDict):
@@ -252,6 +298,22 @@ class Counts(TypedDict):
     remote_hits: int
     remote_puts: int
     remote_errors: int
+    remote_shared: int
+    remote_bytes_received: int
+    remote_bytes_sent: int
+    remote_failures: int
+    uploads_refused: int
+    uploads_unsent: int
+    host_waits: int
+    takeovers: int
+    lost_process_ms: float
+    lost_host_ms: float
+    lost_remote_ms: float
+    refused_damaged: int
+    refused_unsigned: int
+    refused_untrusted: int
+    refused_forged: int
+    refused_invalid: int
 
 
 class Quarantined(TypedDict):
@@ -290,6 +352,7 @@ class TargetStats(_TargetContents):
 
     target: str
     store: Stored
+    unsent: int
     statistics: Counts
 
 
@@ -299,6 +362,7 @@ class _StatsLimits(TypedDict, total=False):
     max_bytes: int | None
     max_entries: int | None
     remain_percent: int
+    total: Counts
 
 
 class StatsResult(Result, _StatsLimits):

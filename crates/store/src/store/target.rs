@@ -341,19 +341,9 @@ impl TargetStore {
         self.tracker.counters.add_time(Counter::CompileMicros, time);
     }
 
-    /// Counts an entry that came from a remote store.
-    pub fn count_remote_hit(&self) {
-        self.tracker.counters.add(Counter::RemoteHits, 1);
-    }
-
-    /// Counts an entry that was published to a remote store.
-    pub fn count_remote_put(&self) {
-        self.tracker.counters.add(Counter::RemotePuts, 1);
-    }
-
-    /// Counts a call to a remote store that failed or returned an invalid entry.
-    pub fn count_remote_error(&self) {
-        self.tracker.counters.add(Counter::RemoteErrors, 1);
+    /// Adds to a counter, for a cache that also uses a remote store.
+    pub fn count(&self, counter: Counter, number: u64) {
+        self.tracker.counters.add(counter, number);
     }
 
     /// Returns the statistics of this target, with those of this process.

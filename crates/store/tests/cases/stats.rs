@@ -14,7 +14,7 @@ use crate::common::{Children, child, hit, key, lock, miss, open, place, snapshot
 use libtest_mimic::Trial;
 use opkeep_fs::FsOp;
 use opkeep_store::{
-    Access, GcOptions, LockOutcome, Lookup, Miss, Statistics, Store, StoreConfig, TargetStore,
+    Access, Counter, GcOptions, LockOutcome, Lookup, Miss, Statistics, Store, StoreConfig, TargetStore,
 };
 
 const COST: Duration = Duration::from_millis(1500);
@@ -96,9 +96,10 @@ fn everything_is_counted() {
     assert!(matches!(store.get_uncounted(&key("a")), Lookup::Hit(_)));
     store.count_compile(COST);
     store.count_compile(COST);
-    (0..3).for_each(|_| store.count_remote_hit());
-    (0..2).for_each(|_| store.count_remote_put());
-    store.count_remote_error();
+    store.count(Counter::RemoteHits, 3);
+    store.count(Counter::RemotePuts, 2);
+    store.count(Counter::RemoteErrors, 1);
+    store.count(Counter::Takeovers, 4);
     let held = lock(&store, &key("c"));
     assert!(matches!(within(&store, &key("c"), Duration::from_millis(20)), LockOutcome::TimedOut));
     drop(held);
@@ -138,6 +139,22 @@ fn everything_is_counted() {
         ("remote-hits", 3),
         ("remote-puts", 2),
         ("remote-errors", 1),
+        ("remote-shared", 0),
+        ("remote-bytes-received", 0),
+        ("remote-bytes-sent", 0),
+        ("remote-failures", 0),
+        ("uploads-refused", 0),
+        ("uploads-unsent", 0),
+        ("host-waits", 0),
+        ("takeovers", 4),
+        ("lost-process-us", 0),
+        ("lost-host-us", 0),
+        ("lost-remote-us", 0),
+        ("refused-damaged", 0),
+        ("refused-unsigned", 0),
+        ("refused-untrusted", 0),
+        ("refused-forged", 0),
+        ("refused-invalid", 0),
     ];
     assert_eq!(found.all().collect::<Vec<_>>(), expected);
     assert!((20_000..5_000_000).contains(&found.wait_micros), "{found:?}");

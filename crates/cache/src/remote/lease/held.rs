@@ -51,6 +51,8 @@ struct Lease {
     below: Vec<(ObjectName, LeaseToken)>,
     /// The end of the renewals; without one, a ticket that is never dropped would keep the lease for ever.
     until: Option<Instant>,
+    /// The client whose target counts the renewals.
+    client: Arc<RemoteClient>,
     on_failure: OnFailure,
 }
 
@@ -72,13 +74,15 @@ impl HeldLeases {
         (name, generation): (ObjectName, u64),
         below: Vec<(ObjectName, LeaseToken)>,
         hold_limit: Duration,
+        client: Arc<RemoteClient>,
         on_failure: OnFailure,
     ) -> HeldLease {
         let now = Instant::now();
         let mut state = self.locked();
         state.last_id += 1;
         let id = state.last_id;
-        state.leases.insert(id, Lease { name, below, until: now.checked_add(hold_limit), on_failure });
+        let until = now.checked_add(hold_limit);
+        state.leases.insert(id, Lease { name, below, until, client, on_failure });
         let is_first = !mem::replace(&mut state.is_scheduled, true);
         drop(state);
         if is_first && !self.timer.add(now + self.client.renewal_interval(), self) {
@@ -93,19 +97,20 @@ impl HeldLeases {
 
     /// Renews all leases, within `time`.
     fn renew(&self, time: Duration) {
-        let (ids, names, value, on_failure) = {
+        let (ids, names, value, client, on_failure) = {
             let mut state = self.locked();
             let now = Instant::now();
             let is_over = |lease: &Lease| lease.until.is_some_and(|until| now >= until);
             let renewed = state.leases.iter().filter(|(_, lease)| !is_over(lease));
             let (ids, names): (Vec<_>, Vec<_>) = renewed.map(|(id, lease)| (*id, lease.name.clone())).unzip();
             let Some(first) = ids.first() else { return };
-            let on_failure = Arc::clone(&state.leases[first].on_failure);
+            let Lease { client, on_failure, .. } = &state.leases[first];
+            let (client, on_failure) = (Arc::clone(client), Arc::clone(on_failure));
             state.is_renewing = true;
             state.heartbeats += 1;
-            (ids, names, LeaseValue::new(self.token, state.heartbeats), on_failure)
+            (ids, names, LeaseValue::new(self.token, state.heartbeats), client, on_failure)
         };
-        let renewed = self.client.renew(&names, &value, time);
+        let renewed = client.renew(&names, &value, time);
         let dropped = {
             let mut state = self.locked();
             state.is_renewing = false;

@@ -99,7 +99,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let single = args.inputs.first().filter(|_| args.inputs.len() == 1);
     let network = single.map(|input| network_name(input));
     let target = args.common.target();
-    let json = BuildOutput::new(&report, network, target, &unreadable, cancel.is_cancelled());
+    let flags = (remote.is_some(), cancel.is_cancelled());
+    let json = BuildOutput::new(&report, network, target, &unreadable, flags);
     // Printed before the result, which contains the warnings, too.
     let is_placed = print_report(&report, args.common.chooses_target(), output);
     output.print_result(&report_text(&report), &json)?;

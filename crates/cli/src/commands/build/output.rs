@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::left::{LeftOutput, left_outputs};
 use super::report::reason;
+use crate::commands::activity::{LostOutput, RemoteOutput};
 use crate::input::model::Unreadable;
 use crate::ui::json::{self, FileError, Milliseconds};
 use crate::ui::output::chain;
@@ -27,6 +28,9 @@ pub(crate) struct BuildOutput {
     #[serde(flatten)]
     counts: OutcomeCounts,
     from_remote: usize,
+    /// None without a remote cache.
+    remote: Option<RemoteOutput>,
+    lost: LostOutput,
     elapsed_ms: Milliseconds,
     results: Vec<KernelOutput>,
     #[serde(flatten)]
@@ -121,7 +125,7 @@ impl BuildOutput {
         network: Option<String>,
         target: &str,
         unreadable: &Unreadable,
-        interrupted: bool,
+        (has_remote, interrupted): (bool, bool),
     ) -> Self {
         let view = report.view.as_ref().map(|view| match view {
             Ok(placed) => ViewOutput::Placed(placed_output(placed)),
@@ -136,6 +140,8 @@ impl BuildOutput {
             kernels: report.kernels.len(),
             counts: counts(report),
             from_remote: report.count_from_remote(),
+            remote: has_remote.then(|| (&report.activity).into()),
+            lost: (&report.activity).into(),
             elapsed_ms: Milliseconds(report.elapsed),
             results: report.kernels.iter().map(kernel_output).collect(),
             view,

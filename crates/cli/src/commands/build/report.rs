@@ -6,10 +6,11 @@ use std::sync::Arc;
 use opkeep::{BuildError, BuildReport, Engine, KernelReport, Outcome, Request};
 
 use super::left;
+use crate::commands::activity;
 use crate::flags::compile::CompileArgs;
 use crate::ui::hints;
 use crate::ui::output::{Output, is_multi_line};
-use crate::ui::text::{Text, counted};
+use crate::ui::text::{Text, bytes, counted};
 
 /// Notes the other targets that descriptors name.
 pub(crate) fn note_targets(requests: &[Request], common: &CompileArgs, output: &Output) {
@@ -130,9 +131,8 @@ pub(crate) fn report_text(report: &BuildReport) -> Text {
         let were = if imported == 1 { "was" } else { "were" };
         text.line(format_args!("{imported} of those reused {were} imported: their toolchain is not known"));
     }
-    let from_remote = report.count_from_remote();
-    if from_remote > 0 {
-        text.line(format_args!("{} came from the remote cache", counted(from_remote, "kernel")));
+    if let Some(activity) = activity_text(report) {
+        text.line(activity);
     }
     if let Some(Ok(placed)) = &report.view
         && !placed.names.is_empty()
@@ -140,6 +140,39 @@ pub(crate) fn report_text(report: &BuildReport) -> Text {
         text.line(format_args!("kernels are in {}", shortened(&placed.directory)));
     }
     text
+}
+
+/// `33 kernels: 20 from the remote cache (412.0 KiB), 10 compiled, 3 by other hosts; waited 1.2 s for other hosts`: what the build
+/// did with the remote cache, and whom it waited for. `None` if it did neither.
+fn activity_text(report: &BuildReport) -> Option<String> {
+    let activity = &report.activity;
+    let mut phrases: Vec<String> = kernels_text(report).into_iter().collect();
+    let others = [activity::sent, activity::not_sent, activity::waited, activity::taken_over];
+    phrases.extend(
+        others.iter().chain(&[activity::refused, activity::failed]).filter_map(|text| text(activity)),
+    );
+    (!phrases.is_empty()).then(|| phrases.join("; "))
+}
+
+/// Returns where the kernels are from, if the remote cache has a part in it.
+fn kernels_text(report: &BuildReport) -> Option<String> {
+    let has_part = report.count_from_remote() > 0 || report.activity.remote_puts > 0;
+    let of = |from_remote, outcome| {
+        let is_of = |kernel: &&KernelReport| kernel.from_remote == from_remote && kernel.outcome == outcome;
+        report.kernels.iter().filter(is_of).count()
+    };
+    let received = bytes(report.activity.remote_bytes_received);
+    let parts = [
+        (of(true, Outcome::Reused), format!("from the remote cache ({received})")),
+        (of(false, Outcome::Reused), "from the store".to_owned()),
+        (of(false, Outcome::Compiled), "compiled".to_owned()),
+        (of(false, Outcome::Shared), "by other processes".to_owned()),
+        (of(true, Outcome::Shared), "by other hosts".to_owned()),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    (has_part && !parts.is_empty())
+        .then(|| format!("{}: {}", counted(report.kernels.len(), "kernel"), parts.join(", ")))
 }
 
 /// Returns the reason for a kernel's outcome, with a hint.

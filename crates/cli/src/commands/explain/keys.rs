@@ -171,5 +171,6 @@ fn output_of(
         nearest: None,
         imported,
         imported_problem: None,
+        remote: None,
     }
 }

@@ -11,26 +11,28 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::ArgGroup;
-use opkeep::{CacheStatus, Explanation, NearestEntry};
+use opkeep::{CacheStatus, Explanation, NearestEntry, RemoteStatus};
 use opkeep_descriptor::{BuildSpec, Change, Diff, ResolvedSpec};
 use opkeep_digest::PartChange;
 use opkeep_framework_cache::triton::TritonDir;
 use opkeep_fs::Dir;
 use serde::Serialize;
 
-use self::output::{ChangeOutput, KernelOutput, MAX_CHARACTERS, NearestOutput};
+use self::output::{ChangeOutput, KernelOutput, MAX_CHARACTERS, NearestOutput, RemoteOutput};
 use crate::commands::build::output::{ImportedOutput, UnreadableOutput};
 use crate::commands::build::report::note_targets;
 use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
+use crate::flags::remote::RemoteArgs;
+use crate::flags::trust::TrustArgs;
 use crate::input::{self, model};
 use crate::setup;
 use crate::setup::targets::{TargetRequests, split_by_target};
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, counted, shortened};
+use crate::ui::text::{self, Text, counted, shortened};
 
-/// Report for each kernel whether it is stored, and for a miss how it differs from the nearest stored kernel; or what is
-/// stored under a key, or of a framework. Compiles nothing
+/// Report for each kernel whether it is stored, and for a miss whether the remote cache has it, and how it differs from the
+/// nearest stored kernel; or what is stored under a key, or of a framework. Compiles nothing
 #[derive(Debug, clap::Args)]
 #[command(after_help = ENVIRONMENT)]
 #[command(group = ArgGroup::new("what").required(true).multiple(true).args(["inputs", "framework"]))]
@@ -51,6 +53,10 @@ pub(crate) struct Args {
     pub(crate) kernel: Option<String>,
     #[command(flatten)]
     pub(crate) common: CompileArgs,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+    #[command(flatten)]
+    pub(crate) trust: TrustArgs,
     /// Explain a build with --trust-imported
     #[arg(long)]
     pub(crate) trust_imported: bool,
@@ -92,6 +98,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         };
     }
     let cancel = output.cancel_token();
+    let settings = setup::remote_settings(&args.remote, &args.trust);
+    let (remote, trust) = (settings.remote()?, settings.trust()?);
     let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &engine, &args.common)?;
     model::set_debug_options(&mut requests, &args.common, output)?;
@@ -109,9 +117,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     }
     let mut kernels = Vec::new();
     for TargetRequests { engine, requests, .. } in by_target {
-        kernels.extend(
-            engine.with_config(|config| config.trust_imported = args.trust_imported).explain(&requests)?,
-        );
+        let engine = engine.with_config(|config| {
+            config.trust_imported = args.trust_imported;
+            config.remote.clone_from(&remote);
+            config.trust.clone_from(&trust);
+        });
+        kernels.extend(engine.explain(&requests)?);
+    }
+    if let Some(why) = kernels.iter().find_map(unanswered) {
+        output.print_note(&format!("it is not known what the remote cache has: {why}"));
     }
     let mut text: Text = kernels.iter().map(text_of).collect();
     text.line(summary(&kernels));
@@ -206,6 +220,7 @@ fn text_of(kernel: &Explanation) -> Text {
         CacheStatus::Unsupported(why) => text.line(format_args!("  {why}")),
         CacheStatus::Miss { why, nearest } => {
             text.line(format_args!("  {why}"));
+            text.extend(kernel.remote.as_ref().and_then(remote_text).map(Text::of));
             text.extend(nearest.iter().map(|nearest| nearest_text(nearest)));
         }
         _ => {}
@@ -219,6 +234,28 @@ fn text_of(kernel: &Explanation) -> Text {
     }
     text.extend(kernel.imported_problem.iter().map(|problem| Text::of(format_args!("  {problem}"))));
     text
+}
+
+/// Returns the reason why the remote cache did not answer, if it did not.
+fn unanswered(kernel: &Explanation) -> Option<&str> {
+    match &kernel.remote {
+        Some(RemoteStatus::Unknown { reason, .. }) => Some(reason),
+        _ => None,
+    }
+}
+
+/// Returns a line about the remote cache; `None` if it did not answer, which is a note.
+fn remote_text(remote: &RemoteStatus) -> Option<String> {
+    Some(match remote {
+        RemoteStatus::Available { bytes, .. } => {
+            format!("  the remote cache has it ({}): a build takes it", text::bytes(*bytes))
+        }
+        RemoteStatus::Refused { reason, .. } => {
+            format!("  the remote cache has it, and a build refuses it: {reason}")
+        }
+        RemoteStatus::Absent => "  the remote cache does not have it".to_owned(),
+        _ => return None,
+    })
 }
 
 fn kernel_output(kernel: &Explanation) -> KernelOutput {
@@ -239,6 +276,7 @@ fn kernel_output(kernel: &Explanation) -> KernelOutput {
         nearest,
         imported: kernel.imported.as_ref().map(ImportedOutput::from),
         imported_problem: kernel.imported_problem.clone(),
+        remote: kernel.remote.as_ref().map(RemoteOutput::from),
     }
 }
 
@@ -276,5 +314,10 @@ fn nearest_output(nearest: &NearestEntry) -> NearestOutput {
 fn summary(kernels: &[Explanation]) -> String {
     let count = |name: &str| kernels.iter().filter(|kernel| outcome(kernel) == name).count();
     let counts = ["hit", "miss", "bypassed", "refused"].map(|name| format!("{} {name}", count(name)));
-    format!("{}: {}", counted(kernels.len(), "kernel"), counts.join(", "))
+    let is_available = |kernel: &&Explanation| matches!(kernel.remote, Some(RemoteStatus::Available { .. }));
+    let in_remote = match kernels.iter().filter(is_available).count() {
+        0 => String::new(),
+        count => format!("; {count} of the misses would come from the remote cache"),
+    };
+    format!("{}: {}{in_remote}", counted(kernels.len(), "kernel"), counts.join(", "))
 }

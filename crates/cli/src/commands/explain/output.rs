@@ -1,5 +1,6 @@
 //! The kernels of `explain` as JSON.
 
+use opkeep::RemoteStatus;
 use serde::Serialize;
 
 use crate::commands::build::output::ImportedOutput;
@@ -22,6 +23,37 @@ pub(super) struct KernelOutput {
     pub(super) nearest: Option<Option<NearestOutput>>,
     pub(super) imported: Option<ImportedOutput>,
     pub(super) imported_problem: Option<String>,
+    /// Unset unless a miss, and without a remote cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) remote: Option<RemoteOutput>,
+}
+
+/// What the remote cache has of a kernel.
+#[derive(Serialize)]
+pub(super) struct RemoteOutput {
+    /// `available`, `refused`, `absent` or `unknown`.
+    state: &'static str,
+    /// The size of the entry, if there is one.
+    bytes: Option<u64>,
+    /// Why it is refused, in a word.
+    refusal: Option<&'static str>,
+    /// Why it is refused, or why nothing is known.
+    reason: Option<String>,
+}
+
+impl From<&RemoteStatus> for RemoteOutput {
+    fn from(status: &RemoteStatus) -> Self {
+        let (state, bytes, refusal, reason) = match status {
+            RemoteStatus::Available { bytes, .. } => ("available", Some(*bytes), None, None),
+            RemoteStatus::Refused { bytes, kind, reason, .. } => {
+                ("refused", Some(*bytes), Some(kind.name()), Some(reason.clone()))
+            }
+            RemoteStatus::Absent => ("absent", None, None, None),
+            RemoteStatus::Unknown { reason, .. } => ("unknown", None, None, Some(reason.clone())),
+            _ => ("unknown", None, None, None),
+        };
+        Self { state, bytes, refusal, reason }
+    }
 }
 
 #[derive(Serialize)]
