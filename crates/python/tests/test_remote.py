@@ -179,6 +179,35 @@ class ShareTest(HostsTest):
         self.assertEqual(self.builds(two, key=bytes(32)), 0)
 
     @unittest.skipUnless(HAS_REDIS, NO_REDIS)
+    def test_a_killed_host_is_taken_over_from(self) -> None:
+        redis = Redis(self)
+        program = "claim = cache.get_or_begin(KEY)\nsay(claim.is_shared)\nsys.stdin.readline()\n"
+        holder = self.start_host("one", program, redis.url)
+        self.assert_says(holder, "True")
+        two = self.host("two", remote=redis.url)
+        with self.assertRaises(opkeep.WaitTimeoutError):
+            two.get_or_begin(KEY, timeout=1)
+        holder.kill()
+        # The holder's lease lives for 30 seconds, and no longer.
+        with at_most(55), two.get_or_begin(KEY) as claim:
+            assert isinstance(claim, opkeep.Ticket)
+            self.assertTrue(claim.publish(FILES))
+        two.close()
+        self.assertEqual(self.builds(self.host("three", remote=redis.url)), 0)
+
+    @unittest.skipUnless(HAS_REDIS, NO_REDIS)
+    def test_an_interrupted_caller_keeps_no_other_host_waiting(self) -> None:
+        redis = Redis(self)
+        program = "ticket = cache.get_or_begin(KEY)\nsay(ticket.is_shared)\nsys.stdin.readline()\n"
+        holder = self.start_host("one", program, redis.url)
+        self.assert_says(holder, "True")
+        holder.send_signal(signal.SIGINT)
+        # It ends with a traceback, and gives its ticket back, also to other hosts.
+        holder.wait(LIMIT)
+        with at_most(10), self.host("two", remote=redis.url).get_or_begin(KEY) as claim:
+            self.assertIsInstance(claim, opkeep.Ticket)
+
+    @unittest.skipUnless(HAS_REDIS, NO_REDIS)
     def test_what_a_killed_process_did_not_send_is_sent_by_the_next_one(self) -> None:
         redis = Redis(self)
         redis.process.send_signal(signal.SIGSTOP)
