@@ -174,11 +174,15 @@ impl Cache {
     }
 
     /// Sends what earlier uploads left of all targets that were opened, and one bundle for each plan that was fetched, as
-    /// [`TargetCache::push_unsent`] and [`TargetCache::share_plans`] do.
+    /// [`TargetCache::push_unsent`] and [`TargetCache::share_plans`] do. If the last upload of this process failed, nothing is sent.
     pub fn push_unsent(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
         // The targets are not locked here, since the caller's function for warnings may open one.
         let targets: Vec<_> = self.locked().iter().map(|(_, target)| target.clone()).collect();
         let mut all = PushReport::default();
+        if self.shared.uploads().has_failed() {
+            all.left = targets.iter().map(TargetCache::count_unsent).sum();
+            return all;
+        }
         for target in targets {
             let PushReport { sent, left, skipped } = target.push_unsent(deadline, cancel);
             all.sent += sent;

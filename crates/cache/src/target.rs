@@ -192,6 +192,11 @@ impl TargetCache {
         Ok(protocol.wait(protocol.poll(pending)))
     }
 
+    /// Returns the number of entries that are still to be sent.
+    pub(crate) fn count_unsent(&self) -> usize {
+        self.0.written_store().map_or(0, |store| store.unsent().len())
+    }
+
     /// Sends the entries of the local store that earlier uploads left: those of a killed process, of a full queue, and of a failed
     /// call. The deadline and the token end the calls.
     pub fn push_unsent(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {

@@ -5,6 +5,7 @@
 
 mod endings;
 mod processes;
+mod remote;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -37,5 +38,6 @@ fn main() {
             Ok(())
         })
     });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+    let trials = trials.chain(remote::trials()).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

@@ -57,7 +57,7 @@ pub(crate) fn other_process(arguments: &[String]) {
         "late" => crate::endings::publish_late(&files, directory),
         "other-user" => crate::endings::work_as_another_user(&files),
         "place" => place_without_descriptors(directory),
-        other => panic!("{other}"),
+        other => crate::remote::other_process(other, directory),
     }
 }
 
@@ -108,6 +108,10 @@ impl Process {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    pub(crate) fn wait(&mut self) {
+        self.0.wait().unwrap();
     }
 
     pub(crate) fn succeeds(mut self) {

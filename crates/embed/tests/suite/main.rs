@@ -15,6 +15,8 @@ mod outage;
 #[cfg(test)]
 mod refused;
 #[cfg(test)]
+mod remote;
+#[cfg(test)]
 mod tickets;
 
 use opkeep_embed::{FileCache, FileCacheConfig, GroupClaim, GroupTicket, StoreConfig, TargetFiles};
