@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use opkeep_fs::CancelToken;
-use opkeep_store::{
-    Access, CacheMode, EntryMembers, Store, StoreConfig, StoreError, TargetStore, is_target_name,
-};
+use opkeep_store::{Access, CacheMode, Store, StoreConfig, StoreError, TargetStore, is_target_name};
 
 use crate::error::CacheError;
 use crate::event::{Events, OnEvent};
+use crate::for_others::IsForOthers;
 use crate::kept_lock::kept_locks;
 use crate::outage::Outage;
 use crate::per_process::PerProcess;
@@ -21,9 +20,6 @@ use crate::target::TargetCache;
 use crate::tiers::{Shared, Target, upload_limit};
 use crate::upload::Uploads;
 use crate::warning::{OnWarning, WarningKind, Warnings};
-
-/// Decides whether other hosts can use an entry, by its members.
-pub type IsForOthers = fn(&dyn EntryMembers) -> bool;
 
 /// The settings of a cache.
 #[derive(Clone)]

@@ -102,6 +102,11 @@ impl TargetCache {
         self.0.store.iter().for_each(|store| store.count_miss(miss));
     }
 
+    /// Whether there is a remote tier that is read.
+    pub fn reads_remote(&self) -> bool {
+        self.0.read_remote().is_some()
+    }
+
     /// Looks up an entry in the remote tier only, without a lock or a lease. An entry that the caller uses is written to the
     /// local store. For a caller that prefers this entry to another kernel, and would not build it.
     pub fn get_remote(&self, key: &Digest, query: &Query<'_>) -> Option<Box<Entry>> {

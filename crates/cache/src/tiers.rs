@@ -12,8 +12,8 @@ use opkeep_store::{
     Store, StoreError, TargetStore,
 };
 
-use crate::cache::IsForOthers;
 use crate::event::Events;
+use crate::for_others::IsForOthers;
 use crate::kept_lock::KeptLocks;
 use crate::miss::Miss;
 use crate::outage::Outage;

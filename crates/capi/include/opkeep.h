@@ -40,8 +40,12 @@
 #define OPKEEP_NO_WAIT 1
 
 // A flag of a group: the files work on this machine only, such as a launcher that is linked to its C library. They are not
-// sent to a remote tier.
+// sent to a remote cache.
 #define OPKEEP_LOCAL 1
+
+// A flag of a request: the files work on this machine only, as those of a group with `OPKEEP_LOCAL`. They are neither requested from
+// a remote cache nor sent there, and other hosts do not wait for them.
+#define OPKEEP_STAYS_HERE 2
 
 // The result of a call. Not that of a request for files, which is an `opkeep_outcome`: there, 0 is an error.
 typedef enum {
@@ -83,6 +87,8 @@ typedef enum {
   OPKEEP_CODE_TIMED_OUT = 16,
   // The request was cancelled while another caller made the files.
   OPKEEP_CODE_CANCELLED = 17,
+  // The files are not there, and this caller does not make them now. No error.
+  OPKEEP_CODE_PENDING = 18,
 } opkeep_code;
 
 // The subject of a warning.
@@ -105,7 +111,7 @@ typedef enum {
   OPKEEP_WARNING_KIND_REMOTE = 7,
 } opkeep_warning_kind;
 
-// The result of a request for files, `opkeep_get` or `opkeep_get_or_begin`. Not an `opkeep_code`: there, 0 is success.
+// The result of a request for files: `opkeep_get`, `opkeep_get_or_begin`, `opkeep_get_or_begin_many`. Not an `opkeep_code`: there, 0 is success.
 typedef enum {
   // The request failed; `opkeep_last_code` and `opkeep_last_message` have the reason. There is no handle to release.
   OPKEEP_OUTCOME_ERROR = 0,
@@ -113,7 +119,8 @@ typedef enum {
   OPKEEP_OUTCOME_HIT = 1,
   // The files are not there. There is no handle to release. `opkeep_get` only.
   OPKEEP_OUTCOME_MISS = 2,
-  // The caller makes the files, and all other callers on this host wait: the ticket is set, and must be released.
+  // The caller makes the files, and all other callers on this host wait, with a remote cache also those on other hosts: the
+  // ticket is set, and must be released.
   OPKEEP_OUTCOME_BEGIN = 3,
   // The caller makes the files, and other callers may make them as well: the ticket is set, and must be released.
   // `opkeep_last_message` has the reason.
@@ -125,6 +132,9 @@ typedef enum {
   OPKEEP_OUTCOME_TIMED_OUT = 6,
   // The wait was cancelled. There is no handle to release.
   OPKEEP_OUTCOME_CANCELLED = 7,
+  // The files are not there, and this caller does not make them now: another one makes them, or this one has as many tickets
+  // as it asked for. There is no handle to release. `opkeep_get_or_begin_many` only.
+  OPKEEP_OUTCOME_PENDING = 8,
 } opkeep_outcome;
 
 // The severity of a finding.
@@ -177,6 +187,29 @@ typedef struct {
   uint64_t max_megabytes;
   // An `opkeep_mode`; 0 is `OPKEEP_MODE_ENABLE`.
   uint32_t mode;
+  // The URL of the cache that hosts share, such as `redis://host:6379` or `file:///directory`; or null. docs/remote.md has the
+  // URLs. An engine that does not work is a warning, and every caller makes its files.
+  const char *remote;
+  // The use of the remote cache: `off`, `read` or `read-write`. If null, `read-write`.
+  const char *remote_mode;
+  // The part of the remote cache: products and teams that use one engine choose different names. If null, `default`.
+  const char *remote_namespace;
+  // The file of the secret key that signs what this process makes and shares; or null. `opkeep key generate` makes one.
+  const char *sign_key;
+  // The public keys that are trusted, `NAME:BASE64`, separated by spaces, or `@FILE` with a list of them; or null. Then only files
+  // are used that one of them signed, or that this host made: from the remote cache and from the store.
+  const char *trusted_keys;
+  // The file of the key by which this host recognizes what it made; it is created if it is missing. It is used only with trusted
+  // keys, and must not be in the store. If null, what no trusted key signed is made again by each process.
+  const char *host_key_file;
+  // The prefix of variables of the environment from which those of the last six fields come that are null; or null, and no variable
+  // is read. `OPKEEP` stands for OPKEEP_REMOTE, OPKEEP_REMOTE_MODE, OPKEEP_REMOTE_NAMESPACE, OPKEEP_SIGN_KEY and
+  // OPKEEP_TRUSTED_KEYS, as the command has them. With a prefix, XDG_STATE_HOME or HOME lead to the host key that the command uses,
+  // and the AWS_ variables and AWS's files to the access to S3. All are read in `opkeep_open`.
+  const char *environment;
+  // The longest time in milliseconds for which `opkeep_close` waits until what was published is in the remote cache. If 0, 10
+  // seconds.
+  uint64_t close_limit_ms;
 } opkeep_options;
 
 // The handle of a cache. 0 in `id` is no handle. Copies are one handle.
@@ -256,7 +289,7 @@ typedef struct {
   // The rules for the kernel among the files, as JSON; or null. Files that were validated by other rules are validated
   // again, and are not used if these refuse them.
   const char *rules;
-  // 0, or `OPKEEP_NO_WAIT`.
+  // 0, `OPKEEP_NO_WAIT`, `OPKEEP_STAYS_HERE`, or both.
   uint32_t flags;
 } opkeep_request;
 
@@ -265,6 +298,16 @@ typedef struct {
   // The number of the handle.
   uint64_t id;
 } opkeep_ticket;
+
+// The result for one key of `opkeep_get_or_begin_many`.
+typedef struct {
+  // The result.
+  opkeep_outcome outcome;
+  // The hit, which the caller must release, if that is the result.
+  opkeep_hit hit;
+  // The ticket, which the caller must release, if the result is `OPKEEP_OUTCOME_BEGIN` or `OPKEEP_OUTCOME_UNSHARED`.
+  opkeep_ticket ticket;
+} opkeep_answer;
 
 // A file: its name and its bytes.
 typedef struct {
@@ -299,6 +342,8 @@ typedef struct {
   uint8_t entry_key[OPKEEP_DIGEST_SIZE];
   // 1 if another caller made the files while this one waited, else 0.
   int waited;
+  // 1 if the files came from the remote cache at this request, else 0.
+  int from_remote;
 } opkeep_info;
 
 // Files to publish, and what reports state of them. Set it to zero, then set `size` and the fields that you need.
@@ -383,17 +428,29 @@ const char *opkeep_last_message(void);
 // On success, `cache` is a handle that the caller closes with `opkeep_close`; otherwise its `id` is 0. A forked child may
 // use the handle: the store is opened again there.
 //
-// Errors: `ARGUMENT`, `NAME` (the framework), `STORE` (in these two modes).
+// Errors: `ARGUMENT`, `NAME` (the framework), `STORE` (in these two modes), `IO` (a file of keys).
 opkeep_code opkeep_open(const opkeep_options *options,
                         opkeep_cache *cache);
 
 // Closes a cache, which writes its counts of hits and misses when the last target and ticket of it are released, too. These
 // and the hits stay valid. A handle whose `id` is 0 is ignored.
 //
+// With a remote cache, it waits until what was published is there, for `close_limit_ms` of the options at most; a later process
+// sends the rest. So a program that ends calls this.
+//
 // In a forked child, the handle of the parent is released, and nothing else happens.
 //
 // Errors: `HANDLE`.
 opkeep_code opkeep_close(opkeep_cache cache);
+
+// Waits until what was published is in the remote cache, for `timeout_ms` milliseconds at most, and sends what earlier processes
+// left. `left` may be null; it is set to the number of groups that are not there by then: a later process sends them. Returns at once
+// if there is no remote cache.
+//
+// Errors: `HANDLE`, `ARGUMENT`.
+opkeep_code opkeep_finish_uploads(opkeep_cache cache,
+                                  uint64_t timeout_ms,
+                                  size_t *left);
 
 // Fetches the oldest warning of a cache, which is then removed from its list.
 //
@@ -416,20 +473,23 @@ opkeep_code opkeep_target_open(opkeep_cache cache,
 // Errors: `HANDLE`.
 opkeep_code opkeep_target_close(opkeep_target target);
 
-// Requests files without waiting, and without a ticket if they are not there.
+// Requests files without waiting for other callers, and without a ticket if they are not there. A remote cache is asked if the store
+// does not have them.
 //
 // The results are `OPKEEP_OUTCOME_HIT` with a hit that the caller releases, `OPKEEP_OUTCOME_MISS`, and
 // `OPKEEP_OUTCOME_ERROR`. Every byte of the files was checked against its digest.
 //
 // Errors: `HANDLE`, `ARGUMENT`, `STORE`.
-opkeep_outcome opkeep_get(opkeep_target target, const opkeep_key *key, opkeep_hit *hit);
+opkeep_outcome opkeep_get(opkeep_target target,
+                          const opkeep_key *key,
+                          opkeep_hit *hit);
 
-// Requests files, and waits while another caller on this host makes them. If they are not there, this caller gets the
-// ticket to make them. `request` may be null.
+// Requests files, and waits while another caller makes them, on this host or, with a remote cache, on another one. If they are not
+// there, this caller gets the ticket to make them. `request` may be null.
 //
 // With `OPKEEP_OUTCOME_HIT` the caller must release `hit`, with `OPKEEP_OUTCOME_BEGIN` and `OPKEEP_OUTCOME_UNSHARED` it must
 // release `ticket`; all other handles have the `id` 0. If the process of a ticket is killed, a waiter gets the ticket
-// within 50 ms.
+// within 50 ms, and one on another host within 30 seconds.
 //
 // A thread that holds a ticket never waits for another key: it gets an unshared ticket instead, so that two callers that
 // need each other's files do not wait for each other. While another thread of the process holds the ticket of another key, the
@@ -442,6 +502,24 @@ opkeep_outcome opkeep_get_or_begin(opkeep_target target,
                                    const opkeep_request *request,
                                    opkeep_hit *hit,
                                    opkeep_ticket *ticket);
+
+// Requests the files of `count` keys, for a caller that knows what it will need. The results are `answers[0]` to
+// `answers[count - 1]`, in the order of the keys. `request` may be null.
+//
+// The files that the store does not have are requested from a remote cache in one call. The caller gets at most `max_tickets` tickets:
+// as many as it makes at a time, so that other hosts can make the rest. Nothing is waited for but the remote cache. For all other
+// files that are not there, the result is `OPKEEP_OUTCOME_PENDING`: the caller requests these with `opkeep_get_or_begin` when it has
+// published its tickets. `OPKEEP_NO_WAIT` has no effect.
+//
+// If the call fails, there is no handle to release, and each outcome is `OPKEEP_OUTCOME_ERROR`.
+//
+// Errors: those of `opkeep_get_or_begin`.
+opkeep_code opkeep_get_or_begin_many(opkeep_target target,
+                                     const opkeep_key *const *keys,
+                                     size_t count,
+                                     size_t max_tickets,
+                                     const opkeep_request *request,
+                                     opkeep_answer *answers);
 
 // Creates a token that cancels waits. The caller releases it with `opkeep_cancel_release`.
 //

@@ -132,24 +132,34 @@ private:
         std::string note;
     };
 
-    // Calls `use` with the key for C.
-    template <class Use>
-    auto with(Use &&use) const {
+    // A key for C, which points to its own parts, and to the texts of the key that it was made from. It can be moved.
+    struct for_c {
         std::vector<opkeep_part> parts;
+        opkeep_key key{};
+    };
+
+    for_c raw() const {
+        for_c result;
         for (const part_of_toolchain &part : parts_) {
             opkeep_part raw{};
             raw.name = detail::text(part.name);
             std::copy(part.content.begin(), part.content.end(), raw.digest);
             raw.note = detail::text(part.note);
-            parts.push_back(raw);
+            result.parts.push_back(raw);
         }
-        opkeep_key raw{};
-        raw.size = sizeof raw;
-        std::copy(digest_.begin(), digest_.end(), raw.digest);
-        raw.name = detail::optional(name_);
-        raw.toolchain = parts.data();
-        raw.toolchain_count = parts.size();
-        return use(raw);
+        result.key.size = sizeof result.key;
+        std::copy(digest_.begin(), digest_.end(), result.key.digest);
+        result.key.name = detail::optional(name_);
+        result.key.toolchain = result.parts.data();
+        result.key.toolchain_count = result.parts.size();
+        return result;
+    }
+
+    // Calls `use` with the key for C.
+    template <class Use>
+    auto with(Use &&use) const {
+        const for_c made = raw();
+        return use(made.key);
     }
 
     digest digest_;
@@ -310,6 +320,7 @@ struct request {
     const cancel_source *cancel = nullptr;
     std::string rules;
     bool wait = true;
+    bool stays_here = false; // whether the files work on this machine only
 };
 
 // The result of a request: a hit, a ticket, or a reason why there is neither.
@@ -337,14 +348,7 @@ public:
 
     // The files, or a ticket to make them. Waits while another caller makes them.
     claim get_or_begin(const key &key, const request &conditions = {}) const {
-        opkeep_request raw{};
-        raw.size = sizeof raw;
-        raw.timeout_ms = milliseconds(conditions.timeout);
-        raw.stale_after_ms = milliseconds(conditions.stale_after);
-        raw.hold_limit_ms = milliseconds(conditions.hold_limit);
-        raw.cancel = conditions.cancel != nullptr ? conditions.cancel->handle() : opkeep_cancel{};
-        raw.rules = detail::optional(conditions.rules);
-        raw.flags = conditions.wait ? 0 : OPKEEP_NO_WAIT;
+        const opkeep_request raw = raw_request(conditions);
         opkeep_hit found{};
         opkeep_ticket begun{};
         claim result;
@@ -359,6 +363,31 @@ public:
             result.reason = opkeep_last_message();
         }
         return result;
+    }
+
+    // The files of many keys, or at most `max_tickets` tickets to make them, in the order of the keys. Those that the store does not
+    // have are requested from a remote cache in one call. Does not wait for other callers: where the outcome is PENDING, request the
+    // files with get_or_begin when the tickets have ended.
+    std::vector<claim> get_or_begin_many(const std::vector<key> &keys, std::size_t max_tickets,
+                                         const request &conditions = {}) const {
+        std::vector<key::for_c> made;
+        made.reserve(keys.size());
+        std::vector<const opkeep_key *> raw_keys;
+        for (const key &one : keys) {
+            made.push_back(one.raw());
+            raw_keys.push_back(&made.back().key);
+        }
+        const opkeep_request raw = raw_request(conditions);
+        std::vector<opkeep_answer> answers(keys.size());
+        detail::check(
+            opkeep_get_or_begin_many(handle(), raw_keys.data(), raw_keys.size(), max_tickets, &raw, answers.data()));
+        std::vector<claim> claims(answers.size());
+        for (std::size_t index = 0; index < answers.size(); ++index) {
+            claims[index].outcome = answers[index].outcome;
+            claims[index].hit = hit(answers[index].hit);
+            claims[index].ticket = ticket(answers[index].ticket);
+        }
+        return claims;
     }
 
     // The files; `build` makes them as `new_files` if they are not there, while other callers wait. If it throws, one of
@@ -404,6 +433,18 @@ public:
     }
 
 private:
+    static opkeep_request raw_request(const request &conditions) {
+        opkeep_request raw{};
+        raw.size = sizeof raw;
+        raw.timeout_ms = milliseconds(conditions.timeout);
+        raw.stale_after_ms = milliseconds(conditions.stale_after);
+        raw.hold_limit_ms = milliseconds(conditions.hold_limit);
+        raw.cancel = conditions.cancel != nullptr ? conditions.cancel->handle() : opkeep_cancel{};
+        raw.rules = detail::optional(conditions.rules);
+        raw.flags = (conditions.wait ? 0 : OPKEEP_NO_WAIT) | (conditions.stays_here ? OPKEEP_STAYS_HERE : 0);
+        return raw;
+    }
+
     static std::uint64_t milliseconds(std::chrono::milliseconds time) {
         return time.count() > 0 ? static_cast<std::uint64_t>(time.count()) : 0;
     }
@@ -416,12 +457,38 @@ struct warning {
     std::uint64_t dropped;
 };
 
+// The settings of a remote cache and of keys. Empty texts are unset. opkeep.h states each.
+struct remote_options {
+    std::string remote;
+    std::string remote_mode;
+    std::string remote_namespace;
+    std::string sign_key;
+    std::string trusted_keys;
+    std::string host_key_file;
+    std::string environment;
+    std::chrono::milliseconds close_limit{0};
+};
+
 // A cache of compiled kernels.
 class cache : public detail::owner<opkeep_cache, opkeep_close> {
 public:
     cache(const std::string &directory, const std::string &framework, opkeep_mode mode = OPKEEP_MODE_ENABLE,
           std::uint64_t max_megabytes = 0)
-        : owner(opened(directory, framework, mode, max_megabytes)) {}
+        : owner(opened(directory, framework, mode, max_megabytes, {})) {}
+
+    // The same with a remote cache, which hosts share.
+    cache(const std::string &directory, const std::string &framework, const remote_options &remote,
+          opkeep_mode mode = OPKEEP_MODE_ENABLE, std::uint64_t max_megabytes = 0)
+        : owner(opened(directory, framework, mode, max_megabytes, remote)) {}
+
+    // Waits until what was published is in the remote cache. Returns the number of groups that are not there by then. The destructor
+    // waits as well.
+    std::size_t finish_uploads(std::chrono::milliseconds timeout) const {
+        std::size_t left = 0;
+        const auto limit = timeout.count() > 0 ? static_cast<std::uint64_t>(timeout.count()) : 0;
+        detail::check(opkeep_finish_uploads(handle(), limit, &left));
+        return left;
+    }
 
     // The files for one target, such as `cuda-sm_90`.
     opkeep::target target(const std::string &name) const {
@@ -443,13 +510,22 @@ public:
 
 private:
     static opkeep_cache opened(const std::string &directory, const std::string &framework, opkeep_mode mode,
-                               std::uint64_t max_megabytes) {
+                               std::uint64_t max_megabytes, const remote_options &remote) {
         opkeep_options options{};
         options.size = sizeof options;
         options.directory = detail::optional(directory);
         options.framework = detail::text(framework);
         options.max_megabytes = max_megabytes;
         options.mode = mode;
+        options.remote = detail::optional(remote.remote);
+        options.remote_mode = detail::optional(remote.remote_mode);
+        options.remote_namespace = detail::optional(remote.remote_namespace);
+        options.sign_key = detail::optional(remote.sign_key);
+        options.trusted_keys = detail::optional(remote.trusted_keys);
+        options.host_key_file = detail::optional(remote.host_key_file);
+        options.environment = detail::optional(remote.environment);
+        const auto limit = remote.close_limit.count();
+        options.close_limit_ms = limit > 0 ? static_cast<std::uint64_t>(limit) : 0;
         opkeep_cache raw{};
         detail::check(opkeep_open(&options, &raw));
         return raw;

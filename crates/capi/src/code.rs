@@ -42,9 +42,11 @@ pub enum Code {
     TimedOut = 16,
     /// The request was cancelled while another caller made the files.
     Cancelled = 17,
+    /// The files are not there, and this caller does not make them now. No error.
+    Pending = 18,
 }
 
-/// The result of a request for files, `opkeep_get` or `opkeep_get_or_begin`. Not an `opkeep_code`: there, 0 is success.
+/// The result of a request for files: `opkeep_get`, `opkeep_get_or_begin`, `opkeep_get_or_begin_many`. Not an `opkeep_code`: there, 0 is success.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -54,7 +56,8 @@ pub enum Outcome {
     Hit = 1,
     /// The files are not there. There is no handle to release. `opkeep_get` only.
     Miss = 2,
-    /// The caller makes the files, and all other callers on this host wait: the ticket is set, and must be released.
+    /// The caller makes the files, and all other callers on this host wait, with a remote cache also those on other hosts: the
+    /// ticket is set, and must be released.
     Begin = 3,
     /// The caller makes the files, and other callers may make them as well: the ticket is set, and must be released.
     /// `opkeep_last_message` has the reason.
@@ -66,6 +69,9 @@ pub enum Outcome {
     TimedOut = 6,
     /// The wait was cancelled. There is no handle to release.
     Cancelled = 7,
+    /// The files are not there, and this caller does not make them now: another one makes them, or this one has as many tickets
+    /// as it asked for. There is no handle to release. `opkeep_get_or_begin_many` only.
+    Pending = 8,
 }
 
 /// The use of the store.

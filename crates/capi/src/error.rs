@@ -1,6 +1,7 @@
 //! The reason why a call failed.
 
-use opkeep_embed::{CacheError, EmbedError, PublishError};
+use opkeep_embed::{CacheError, EmbedError, PublishError, TrustError};
+use opkeep_remote::SettingsError;
 
 use crate::code::Code;
 
@@ -35,6 +36,18 @@ impl Error {
 impl From<EmbedError> for Error {
     fn from(error: EmbedError) -> Self {
         Self::new(code(&error), error.to_string())
+    }
+}
+
+impl From<SettingsError> for Error {
+    fn from(error: SettingsError) -> Self {
+        let code = match &error {
+            SettingsError::SigningKey { source, .. } | SettingsError::TrustedKeys { source, .. } => {
+                if matches!(source, TrustError::Io { .. }) { Code::Io } else { Code::Argument }
+            }
+            _ => Code::Argument,
+        };
+        Self::new(code, error.to_string())
     }
 }
 

@@ -73,4 +73,9 @@ impl Hit {
     pub(crate) fn waited(&self) -> bool {
         self.group.waited()
     }
+
+    /// Whether the files came from the remote cache.
+    pub(crate) fn came_from_remote(&self) -> bool {
+        self.group.from_remote()
+    }
 }

@@ -18,6 +18,7 @@
 //! `unsafe` code is in [`ffi`] only; the other modules are safe.
 
 pub mod code;
+mod environment;
 mod error;
 pub mod ffi;
 mod guard;

@@ -1,6 +1,8 @@
 //! A request for many groups.
 
-use opkeep_cache::{Accept, Source};
+use std::collections::HashSet;
+
+use opkeep_cache::{Accept, Digest, Source};
 use opkeep_kernel_entry::GroupKey;
 use opkeep_store::{Entry, Lookup};
 
@@ -17,12 +19,7 @@ impl Request<'_> {
         keys: Vec<GroupKey>,
         max_tickets: usize,
     ) -> Result<Vec<GroupClaim>, EmbedError> {
-        if !self.options.stays_here {
-            let digests: Vec<_> = keys.iter().map(GroupKey::digest).collect();
-            let accept = |entry: &Entry| self.judge.accept(entry);
-            // What it refused, it has warned of.
-            let _ = self.target.fetch(&digests, &self.query(&accept));
-        }
+        let fetched = self.fetch(&keys);
         let (mut claims, mut tickets) = (Vec::with_capacity(keys.len()), 0);
         for key in keys {
             let claim = match tickets < max_tickets {
@@ -30,9 +27,25 @@ impl Request<'_> {
                 false => self.find(&key),
             };
             tickets += usize::from(matches!(claim, GroupClaim::Begin(_) | GroupClaim::Unshared(..)));
-            claims.push(claim);
+            claims.push(match claim {
+                GroupClaim::Hit(group) if fetched.contains(group.key()) => GroupClaim::Hit(group.fetched()),
+                claim => claim,
+            });
         }
         Ok(claims)
+    }
+
+    /// Writes the entries that the store lacks and the remote tier has to the store, and returns their keys.
+    fn fetch(&self, keys: &[GroupKey]) -> HashSet<Digest> {
+        // Without a store that keeps them, each is requested when it is returned.
+        let is_kept = self.target.written_store().is_some();
+        if self.options.stays_here || !is_kept || !self.target.reads_remote() {
+            return HashSet::new();
+        }
+        let digests: Vec<_> = keys.iter().map(GroupKey::digest).collect();
+        let accept = |entry: &Entry| self.judge.accept(entry);
+        // The cache warns of what it refuses.
+        self.target.fetch(&digests, &self.query(&accept)).fetched.into_iter().collect()
     }
 
     /// Returns the files of a group that are in the store. A miss is counted when they are requested.

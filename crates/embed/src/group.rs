@@ -20,6 +20,11 @@ impl FileGroup {
         Self { entry: Arc::from(entry), source }
     }
 
+    /// The same group, which a request for many took from the remote tier.
+    pub(crate) fn fetched(self) -> Self {
+        Self { source: Source::Remote, ..self }
+    }
+
     /// The names of the files, in the order in which they were published.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         GroupFiles::of(&self.entry).names()

@@ -89,6 +89,7 @@
 mod checksum;
 mod corruption;
 mod entry;
+mod entry_members;
 mod error;
 mod files;
 mod gc;
@@ -112,7 +113,8 @@ mod usage_tracker;
 mod verify;
 
 pub use corruption::Corruption;
-pub use entry::{ENTRY_FORMAT, Entry, EntryBuilder, EntryHead, EntryMembers, MAX_ENTRY_BYTES, MemberHead};
+pub use entry::{ENTRY_FORMAT, Entry, EntryBuilder, EntryHead, MAX_ENTRY_BYTES, MemberHead};
+pub use entry_members::EntryMembers;
 pub use error::StoreError;
 pub use gc::{GcOptions, GcReport};
 pub use inventory::{FileTotals, TargetUsage};

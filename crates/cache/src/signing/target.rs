@@ -14,7 +14,7 @@ use opkeep_trust::{
 };
 
 use super::keys::Keys;
-use crate::cache::IsForOthers;
+use crate::for_others::IsForOthers;
 use crate::refusal::Refusal;
 use crate::remote::Namespace;
 

@@ -2,9 +2,13 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
+use std::mem::offset_of;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use opkeep_embed::{CacheMode, FileCache, FileCacheConfig, StoreConfig, TargetFiles};
+use opkeep_remote::{RemoteSettings, SettingText};
 
 use crate::code::{Code, Mode, WarningKind};
 use crate::error::Error;
@@ -12,8 +16,8 @@ use crate::ffi::pointers::{self, Growing};
 use crate::ffi::types::{Cache, Target};
 use crate::guard;
 use crate::handles::{self, Object};
-use crate::last_error;
 use crate::warnings::Warning;
+use crate::{environment, last_error};
 
 impl Object for FileCache {
     const KIND: &'static str = "cache";
@@ -39,10 +43,35 @@ pub struct CacheOptions {
     pub max_megabytes: u64,
     /// An `opkeep_mode`; 0 is `OPKEEP_MODE_ENABLE`.
     pub mode: u32,
+    /// The URL of the cache that hosts share, such as `redis://host:6379` or `file:///directory`; or null. docs/remote.md has the
+    /// URLs. An engine that does not work is a warning, and every caller makes its files.
+    pub remote: *const c_char,
+    /// The use of the remote cache: `off`, `read` or `read-write`. If null, `read-write`.
+    pub remote_mode: *const c_char,
+    /// The part of the remote cache: products and teams that use one engine choose different names. If null, `default`.
+    pub remote_namespace: *const c_char,
+    /// The file of the secret key that signs what this process makes and shares; or null. `opkeep key generate` makes one.
+    pub sign_key: *const c_char,
+    /// The public keys that are trusted, `NAME:BASE64`, separated by spaces, or `@FILE` with a list of them; or null. Then only files
+    /// are used that one of them signed, or that this host made: from the remote cache and from the store.
+    pub trusted_keys: *const c_char,
+    /// The file of the key by which this host recognizes what it made; it is created if it is missing. It is used only with trusted
+    /// keys, and must not be in the store. If null, what no trusted key signed is made again by each process.
+    pub host_key_file: *const c_char,
+    /// The prefix of variables of the environment from which those of the last six fields come that are null; or null, and no variable
+    /// is read. `OPKEEP` stands for OPKEEP_REMOTE, OPKEEP_REMOTE_MODE, OPKEEP_REMOTE_NAMESPACE, OPKEEP_SIGN_KEY and
+    /// OPKEEP_TRUSTED_KEYS, as the command has them. With a prefix, XDG_STATE_HOME or HOME lead to the host key that the command uses,
+    /// and the AWS_ variables and AWS's files to the access to S3. All are read in `opkeep_open`.
+    pub environment: *const c_char,
+    /// The longest time in milliseconds for which `opkeep_close` waits until what was published is in the remote cache. If 0, 10
+    /// seconds.
+    pub close_limit_ms: u64,
 }
 
 // SAFETY: the struct is `repr(C)`, `size` is first, and the fields are numbers and pointers.
-unsafe impl Growing for CacheOptions {}
+unsafe impl Growing for CacheOptions {
+    const FIRST_SIZE: usize = offset_of!(Self, remote);
+}
 
 /// A warning: a problem that failed no call, such as a store that cannot be written.
 #[repr(C)]
@@ -56,6 +85,9 @@ pub struct CacheWarning {
     pub kind: WarningKind,
 }
 
+/// A longer timeout of `opkeep_finish_uploads` is this one: no clock can state every time.
+const LONGEST_FINISH: Duration = Duration::from_secs(24 * 3600);
+
 thread_local! {
     /// The text of the warning that the thread fetched last.
     static FETCHED: RefCell<CString> = RefCell::default();
@@ -67,7 +99,7 @@ thread_local! {
 /// On success, `cache` is a handle that the caller closes with `opkeep_close`; otherwise its `id` is 0. A forked child may
 /// use the handle: the store is opened again there.
 ///
-/// Errors: `ARGUMENT`, `NAME` (the framework), `STORE` (in these two modes).
+/// Errors: `ARGUMENT`, `NAME` (the framework), `STORE` (in these two modes), `IO` (a file of keys).
 ///
 /// # Safety
 /// The rules for pointers of [this module](crate::ffi).
@@ -104,7 +136,40 @@ unsafe fn config(options: *const CacheOptions) -> Result<FileCacheConfig, Error>
     if options.max_megabytes > 0 {
         store.limits = store.limits.with_size(options.max_megabytes);
     }
-    Ok(FileCacheConfig::new(store, framework).with_mode(mode))
+    let mut config = FileCacheConfig::new(store, framework).with_mode(mode);
+    if options.close_limit_ms > 0 {
+        config.close_limit = Duration::from_millis(options.close_limit_ms);
+    }
+    // SAFETY: the rules for pointers.
+    unsafe { remote_settings(&options) }?.apply(&mut config.cache)?;
+    Ok(config)
+}
+
+/// # Safety
+/// The rules for pointers of [this module](crate::ffi).
+unsafe fn remote_settings(options: &CacheOptions) -> Result<RemoteSettings, Error> {
+    let text = |pointer, field: &str| -> Result<_, Error> {
+        let name = format!("options->{field}");
+        // SAFETY: the rules for pointers.
+        let text: Option<&str> = unsafe { pointers::optional_text(pointer, &name) }?;
+        Ok(text.map(|text| SettingText::new(text, format!("`{name}`"))))
+    };
+    // SAFETY: the rules for pointers.
+    let path = |pointer, what| unsafe { pointers::optional_path(pointer, what) };
+    let mut settings = RemoteSettings::default();
+    settings.url = text(options.remote, "remote")?;
+    settings.mode = text(options.remote_mode, "remote_mode")?;
+    settings.namespace = text(options.remote_namespace, "remote_namespace")?;
+    settings.trusted_keys = text(options.trusted_keys, "trusted_keys")?;
+    let sign_key = path(options.sign_key, "options->sign_key")?;
+    settings.sign_key = sign_key.map(|file| SettingText::new(file, "`options->sign_key`"));
+    settings.host_key_file = path(options.host_key_file, "options->host_key_file")?.map(Path::to_owned);
+    // SAFETY: the rules for pointers.
+    Ok(match unsafe { pointers::optional_text(options.environment, "options->environment") }? {
+        None => settings,
+        Some("") => return Err(Error::argument("`options->environment` is empty, expected a prefix")),
+        Some(prefix) => settings.or_variables(&environment::variables(prefix)),
+    })
 }
 
 fn mode(mode: u32) -> Result<CacheMode, Error> {
@@ -124,12 +189,41 @@ fn mode(mode: u32) -> Result<CacheMode, Error> {
 /// Closes a cache, which writes its counts of hits and misses when the last target and ticket of it are released, too. These
 /// and the hits stay valid. A handle whose `id` is 0 is ignored.
 ///
+/// With a remote cache, it waits until what was published is there, for `close_limit_ms` of the options at most; a later process
+/// sends the rest. So a program that ends calls this.
+///
 /// In a forked child, the handle of the parent is released, and nothing else happens.
 ///
 /// Errors: `HANDLE`.
 #[unsafe(no_mangle)]
 pub extern "C" fn opkeep_close(cache: Cache) -> Code {
-    guard::code("opkeep_close", || handles::release::<FileCache>(cache.id))
+    guard::code("opkeep_close", || {
+        if cache.id != 0 {
+            handles::get::<FileCache>(cache.id)?.close();
+        }
+        handles::release::<FileCache>(cache.id)
+    })
+}
+
+/// Waits until what was published is in the remote cache, for `timeout_ms` milliseconds at most, and sends what earlier processes
+/// left. `left` may be null; it is set to the number of groups that are not there by then: a later process sends them. Returns at once
+/// if there is no remote cache.
+///
+/// Errors: `HANDLE`, `ARGUMENT`.
+///
+/// # Safety
+/// The rules for pointers of [this module](crate::ffi).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn opkeep_finish_uploads(cache: Cache, timeout_ms: u64, left: *mut usize) -> Code {
+    guard::code("opkeep_finish_uploads", || {
+        // SAFETY: the rules for pointers.
+        let left = unsafe { pointers::optional_output(left, 0, "left") }?;
+        let cache = handles::get::<FileCache>(cache.id)?;
+        let timeout = Duration::from_millis(timeout_ms).min(LONGEST_FINISH);
+        let count = cache.finish_uploads(Instant::now() + timeout, None);
+        left.into_iter().for_each(|mut left| left.set(count));
+        Ok(())
+    })
 }
 
 /// Fetches the oldest warning of a cache, which is then removed from its list.

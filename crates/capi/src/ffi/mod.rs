@@ -24,8 +24,8 @@ mod types;
 mod verify;
 
 pub use cache::{
-    CacheOptions, CacheWarning, opkeep_close, opkeep_next_warning, opkeep_open, opkeep_target_close,
-    opkeep_target_open,
+    CacheOptions, CacheWarning, opkeep_close, opkeep_finish_uploads, opkeep_next_warning, opkeep_open,
+    opkeep_target_close, opkeep_target_open,
 };
 pub use digest::{opkeep_digest, opkeep_digest_file};
 pub use errors::{opkeep_abi, opkeep_last_code, opkeep_last_message, opkeep_version};
@@ -34,12 +34,13 @@ pub use hit::{
 };
 pub use key::{Key, Part};
 pub use request::{
-    Request, opkeep_cancel_new, opkeep_cancel_release, opkeep_cancel_request, opkeep_get, opkeep_get_or_begin,
+    Answer, Request, opkeep_cancel_new, opkeep_cancel_release, opkeep_cancel_request, opkeep_get,
+    opkeep_get_or_begin, opkeep_get_or_begin_many,
 };
 pub use ticket::{Group, opkeep_abandon, opkeep_publish, opkeep_put, opkeep_ticket_release};
 pub use types::{
-    Cache, Cancel, File, Hit, OPKEEP_ABI, OPKEEP_DIGEST_SIZE, OPKEEP_LOCAL, OPKEEP_NO_WAIT, Report, Target,
-    Ticket,
+    Cache, Cancel, File, Hit, OPKEEP_ABI, OPKEEP_DIGEST_SIZE, OPKEEP_LOCAL, OPKEEP_NO_WAIT,
+    OPKEEP_STAYS_HERE, Report, Target, Ticket,
 };
 pub use verify::{
     Finding, Pair, opkeep_report_counts, opkeep_report_finding, opkeep_report_release, opkeep_rules,

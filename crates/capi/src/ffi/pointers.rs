@@ -148,14 +148,26 @@ pub(super) unsafe fn report_text<'a>(
 /// # Safety
 /// As [`text`].
 pub(super) unsafe fn path<'a>(pointer: *const c_char, what: impl Display) -> Result<&'a Path, Error> {
+    // SAFETY: as this function's.
+    unsafe { optional_path(pointer, &what) }?.ok_or_else(|| null(&what))
+}
+
+/// Reads a path that may be missing, of any bytes.
+///
+/// # Safety
+/// As [`text`].
+pub(super) unsafe fn optional_path<'a>(
+    pointer: *const c_char,
+    what: impl Display,
+) -> Result<Option<&'a Path>, Error> {
     if pointer.is_null() {
-        return Err(null(&what));
+        return Ok(None);
     }
     // SAFETY: the pointer is not null.
     let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
     match bytes {
         [] => Err(Error::argument(format!("`{what}` is empty"))),
-        _ => Ok(Path::new(OsStr::from_bytes(bytes))),
+        _ => Ok(Some(Path::new(OsStr::from_bytes(bytes)))),
     }
 }
 
@@ -184,13 +196,7 @@ pub(super) unsafe fn array<'a, T: Copy>(
     if count == 0 {
         return Ok(&[]);
     }
-    if pointer.is_null() {
-        return Err(null(&what));
-    }
-    let is_possible = count.checked_mul(size_of::<T>()).is_some_and(|size| isize::try_from(size).is_ok());
-    if !is_possible || !pointer.is_aligned() {
-        return Err(Error::argument(format!("`{what}` is not aligned, or {count} is not its count")));
-    }
+    check_array(pointer, count, what)?;
     // SAFETY: the pointer is aligned, not null, and points to `count` values, whose size fits.
     Ok(unsafe { slice::from_raw_parts(pointer, count) })
 }
@@ -236,6 +242,53 @@ pub(super) unsafe fn optional_output<'a, T: Copy>(
         place.write(initial);
         Output(place)
     }))
+}
+
+/// The places for the results of a call for several items.
+pub(super) struct OutputArray<'a, T>(&'a mut [MaybeUninit<T>]);
+
+impl<T: Copy> OutputArray<'_, T> {
+    /// Sets the result of the item `index`, which exists.
+    pub(super) fn set(&mut self, index: usize, value: T) {
+        if let Some(place) = self.0.get_mut(index) {
+            place.write(value);
+        }
+    }
+}
+
+/// Checks places for results, and sets each to `initial`, which it keeps if the call fails.
+///
+/// # Safety
+/// `pointer` is null or points to `count` places that may be written during `'a`.
+pub(super) unsafe fn output_array<'a, T: Copy>(
+    pointer: *mut T,
+    count: usize,
+    initial: T,
+    what: impl Display,
+) -> Result<OutputArray<'a, T>, Error> {
+    if count == 0 {
+        return Ok(OutputArray(&mut []));
+    }
+    check_array(pointer, count, what)?;
+    // SAFETY: the pointer is aligned, not null, and points to `count` places, whose size fits; a place that was never written is a
+    // `MaybeUninit`.
+    let places = unsafe { slice::from_raw_parts_mut(pointer.cast::<MaybeUninit<T>>(), count) };
+    places.iter_mut().for_each(|place| {
+        place.write(initial);
+    });
+    Ok(OutputArray(places))
+}
+
+/// Checks that an array may be at a pointer.
+fn check_array<T>(pointer: *const T, count: usize, what: impl Display) -> Result<(), Error> {
+    if pointer.is_null() {
+        return Err(null(&what));
+    }
+    let is_possible = count.checked_mul(size_of::<T>()).is_some_and(|size| isize::try_from(size).is_ok());
+    if !is_possible || !pointer.is_aligned() {
+        return Err(Error::argument(format!("`{what}` is not aligned, or {count} is not its count")));
+    }
+    Ok(())
 }
 
 pub(super) fn null(what: impl Display) -> Error {

@@ -11,7 +11,7 @@ use crate::code::{Code, Outcome};
 use crate::error::Error;
 use crate::ffi::key::{self, Key};
 use crate::ffi::pointers::{self, Growing};
-use crate::ffi::types::{Cancel, Hit, OPKEEP_NO_WAIT, Target, Ticket};
+use crate::ffi::types::{Cancel, Hit, OPKEEP_NO_WAIT, OPKEEP_STAYS_HERE, Target, Ticket};
 use crate::handles::{self, Object};
 use crate::report::decode_rules;
 use crate::{guard, hit, last_error};
@@ -44,16 +44,29 @@ pub struct Request {
     /// The rules for the kernel among the files, as JSON; or null. Files that were validated by other rules are validated
     /// again, and are not used if these refuse them.
     pub rules: *const c_char,
-    /// 0, or `OPKEEP_NO_WAIT`.
+    /// 0, `OPKEEP_NO_WAIT`, `OPKEEP_STAYS_HERE`, or both.
     pub flags: u32,
 }
 
 // SAFETY: the struct is `repr(C)`, `size` is first, and the fields are numbers and pointers.
 unsafe impl Growing for Request {}
 
+/// The result for one key of `opkeep_get_or_begin_many`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// The result.
+    pub outcome: Outcome,
+    /// The hit, which the caller must release, if that is the result.
+    pub hit: Hit,
+    /// The ticket, which the caller must release, if the result is `OPKEEP_OUTCOME_BEGIN` or `OPKEEP_OUTCOME_UNSHARED`.
+    pub ticket: Ticket,
+}
+
 /// The conditions of a request, checked.
 struct Conditions {
     wait: bool,
+    stays_here: bool,
     times: [Option<Duration>; 3],
     cancel: Option<CancelToken>,
     rules: Option<StoredExpectations>,
@@ -64,13 +77,13 @@ impl Conditions {
     /// The rules for pointers of [this module](crate::ffi).
     unsafe fn read(request: *const Request) -> Result<Self, Error> {
         if request.is_null() {
-            return Ok(Self { wait: true, times: [None; 3], cancel: None, rules: None });
+            return Ok(Self { wait: true, stays_here: false, times: [None; 3], cancel: None, rules: None });
         }
         // SAFETY: the rules for pointers.
         let request = unsafe { pointers::growing(request, "request") }?;
-        if request.flags & !OPKEEP_NO_WAIT != 0 {
+        if request.flags & !(OPKEEP_NO_WAIT | OPKEEP_STAYS_HERE) != 0 {
             return Err(Error::argument(format!(
-                "`request->flags` is {:#x}, expected 0 or 1",
+                "`request->flags` is {:#x}, expected 0 to 3",
                 request.flags
             )));
         }
@@ -83,6 +96,7 @@ impl Conditions {
         let time = |milliseconds| (milliseconds > 0).then(|| Duration::from_millis(milliseconds));
         Ok(Self {
             wait: request.flags & OPKEEP_NO_WAIT == 0,
+            stays_here: request.flags & OPKEEP_STAYS_HERE != 0,
             times: [request.timeout_ms, request.stale_after_ms, request.hold_limit_ms].map(time),
             cancel,
             rules: rules.map(|rules| decode_rules(rules, "request->rules").map(encode_rules)).transpose()?,
@@ -92,7 +106,7 @@ impl Conditions {
     fn options(&self) -> Options<'_> {
         let mut options = Options::default();
         let [timeout, stale_after, hold_limit] = self.times;
-        options.wait = self.wait;
+        (options.wait, options.stays_here) = (self.wait, self.stays_here);
         options.stale_after = stale_after.unwrap_or(options.stale_after);
         options.hold_limit = hold_limit.unwrap_or(options.hold_limit);
         options.cancel = self.cancel.as_ref();
@@ -104,7 +118,8 @@ impl Conditions {
     }
 }
 
-/// Requests files without waiting, and without a ticket if they are not there.
+/// Requests files without waiting for other callers, and without a ticket if they are not there. A remote cache is asked if the store
+/// does not have them.
 ///
 /// The results are `OPKEEP_OUTCOME_HIT` with a hit that the caller releases, `OPKEEP_OUTCOME_MISS`, and
 /// `OPKEEP_OUTCOME_ERROR`. Every byte of the files was checked against its digest.
@@ -127,12 +142,12 @@ pub unsafe extern "C" fn opkeep_get(target: Target, key: *const Key, hit: *mut H
     })
 }
 
-/// Requests files, and waits while another caller on this host makes them. If they are not there, this caller gets the
-/// ticket to make them. `request` may be null.
+/// Requests files, and waits while another caller makes them, on this host or, with a remote cache, on another one. If they are not
+/// there, this caller gets the ticket to make them. `request` may be null.
 ///
 /// With `OPKEEP_OUTCOME_HIT` the caller must release `hit`, with `OPKEEP_OUTCOME_BEGIN` and `OPKEEP_OUTCOME_UNSHARED` it must
 /// release `ticket`; all other handles have the `id` 0. If the process of a ticket is killed, a waiter gets the ticket
-/// within 50 ms.
+/// within 50 ms, and one on another host within 30 seconds.
 ///
 /// A thread that holds a ticket never waits for another key: it gets an unshared ticket instead, so that two callers that
 /// need each other's files do not wait for each other. While another thread of the process holds the ticket of another key, the
@@ -161,35 +176,95 @@ pub unsafe extern "C" fn opkeep_get_or_begin(
         let key = unsafe { key::read(key) }?;
         // SAFETY: the rules for pointers.
         let conditions = unsafe { Conditions::read(request) }?;
-        let reason = |code, text: String| last_error::set(Error::new(code, text));
-        Ok(match target.get_or_begin(&key, &conditions.options())? {
-            GroupClaim::Hit(group) => {
-                hit.set(Hit { id: handles::insert(hit::Hit::new(group)) });
-                Outcome::Hit
-            }
-            GroupClaim::Begin(begun) => {
-                ticket.set(Ticket { id: handles::insert(begun) });
-                Outcome::Begin
-            }
-            GroupClaim::Unshared(begun, why) => {
-                ticket.set(Ticket { id: handles::insert(begun) });
-                reason(Code::Unshared, why.to_string());
-                Outcome::Unshared
-            }
-            GroupClaim::HolderFailed(why) => {
-                reason(Code::HolderFailed, why);
-                Outcome::HolderFailed
-            }
-            GroupClaim::TimedOut => {
-                reason(Code::TimedOut, "the time passed while another caller made the files".to_owned());
-                Outcome::TimedOut
-            }
-            GroupClaim::Cancelled => {
-                reason(Code::Cancelled, "the wait was cancelled".to_owned());
-                Outcome::Cancelled
-            }
-            other => return Err(Error::new(Code::Internal, format!("an unknown claim: {other:?}"))),
-        })
+        let answer = answer(target.get_or_begin(&key, &conditions.options())?)?;
+        hit.set(answer.hit);
+        ticket.set(answer.ticket);
+        Ok(answer.outcome)
+    })
+}
+
+/// Requests the files of `count` keys, for a caller that knows what it will need. The results are `answers[0]` to
+/// `answers[count - 1]`, in the order of the keys. `request` may be null.
+///
+/// The files that the store does not have are requested from a remote cache in one call. The caller gets at most `max_tickets` tickets:
+/// as many as it makes at a time, so that other hosts can make the rest. Nothing is waited for but the remote cache. For all other
+/// files that are not there, the result is `OPKEEP_OUTCOME_PENDING`: the caller requests these with `opkeep_get_or_begin` when it has
+/// published its tickets. `OPKEEP_NO_WAIT` has no effect.
+///
+/// If the call fails, there is no handle to release, and each outcome is `OPKEEP_OUTCOME_ERROR`.
+///
+/// Errors: those of `opkeep_get_or_begin`.
+///
+/// # Safety
+/// The rules for pointers of [this module](crate::ffi).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn opkeep_get_or_begin_many(
+    target: Target,
+    keys: *const *const Key,
+    count: usize,
+    max_tickets: usize,
+    request: *const Request,
+    answers: *mut Answer,
+) -> Code {
+    guard::code("opkeep_get_or_begin_many", || {
+        // SAFETY: the rules for pointers.
+        let mut answers = unsafe { pointers::output_array(answers, count, NO_ANSWER, "answers") }?;
+        let target = handles::get::<TargetFiles>(target.id)?;
+        // SAFETY: the rules for pointers.
+        let keys = unsafe { pointers::array(keys, count, "keys") }?;
+        // SAFETY: the rules for pointers.
+        let keys: Vec<_> = keys.iter().map(|key| unsafe { key::read(*key) }).collect::<Result<_, _>>()?;
+        // SAFETY: the rules for pointers.
+        let conditions = unsafe { Conditions::read(request) }?;
+        let claims = target.get_or_begin_many(&keys, max_tickets, &conditions.options())?;
+        for (index, claim) in claims.into_iter().enumerate() {
+            answers.set(index, answer(claim)?);
+        }
+        Ok(())
+    })
+}
+
+const NO_ANSWER: Answer = Answer { outcome: Outcome::Error, hit: Hit { id: 0 }, ticket: Ticket { id: 0 } };
+
+/// Creates the handles of a claim. The text of a claim without files becomes the last message.
+fn answer(claim: GroupClaim) -> Result<Answer, Error> {
+    let reason = |code, text: String| last_error::set(Error::new(code, text));
+    let ticket = |outcome, begun: GroupTicket| Answer {
+        outcome,
+        ticket: Ticket { id: handles::insert(begun) },
+        ..NO_ANSWER
+    };
+    let without = |outcome| Answer { outcome, ..NO_ANSWER };
+    Ok(match claim {
+        GroupClaim::Hit(group) => {
+            let hit = Hit { id: handles::insert(hit::Hit::new(group)) };
+            Answer { outcome: Outcome::Hit, hit, ..NO_ANSWER }
+        }
+        GroupClaim::Begin(begun) => ticket(Outcome::Begin, begun),
+        GroupClaim::Unshared(begun, why) => {
+            reason(Code::Unshared, why.to_string());
+            ticket(Outcome::Unshared, begun)
+        }
+        GroupClaim::HolderFailed(why) => {
+            reason(Code::HolderFailed, why);
+            without(Outcome::HolderFailed)
+        }
+        GroupClaim::TimedOut => {
+            reason(Code::TimedOut, "the time passed while another caller made the files".to_owned());
+            without(Outcome::TimedOut)
+        }
+        GroupClaim::Cancelled => {
+            reason(Code::Cancelled, "the wait was cancelled".to_owned());
+            without(Outcome::Cancelled)
+        }
+        GroupClaim::Pending => {
+            reason(
+                Code::Pending,
+                "the files are not there, and this caller does not make them now".to_owned(),
+            );
+            without(Outcome::Pending)
+        }
+        other => return Err(Error::new(Code::Internal, format!("an unknown claim: {other:?}"))),
     })
 }
 

@@ -10,8 +10,11 @@ pub const OPKEEP_DIGEST_SIZE: usize = 32;
 /// A flag of a request: do not wait for another caller, but make the files as well.
 pub const OPKEEP_NO_WAIT: u32 = 1;
 /// A flag of a group: the files work on this machine only, such as a launcher that is linked to its C library. They are not
-/// sent to a remote tier.
+/// sent to a remote cache.
 pub const OPKEEP_LOCAL: u32 = 1;
+/// A flag of a request: the files work on this machine only, as those of a group with `OPKEEP_LOCAL`. They are neither requested from
+/// a remote cache nor sent there, and other hosts do not wait for them.
+pub const OPKEEP_STAYS_HERE: u32 = 2;
 
 /// The handle of a cache. 0 in `id` is no handle. Copies are one handle.
 #[repr(C)]

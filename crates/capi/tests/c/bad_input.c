@@ -18,7 +18,8 @@ static void open_with_wrong_options(const char *store) {
     FAILS(opkeep_open(NULL, &opened), OPKEEP_CODE_ARGUMENT, "`options` is a null pointer");
     CHECK(opened.id == 0);
     FAILS(opkeep_open(&good, NULL), OPKEEP_CODE_ARGUMENT, "`cache` is a null pointer");
-    const size_t sizes[] = {0, 1, sizeof good - 8, 4097, SIZE_MAX};
+    const size_t first = offsetof(opkeep_options, remote);
+    const size_t sizes[] = {0, 1, first - 8, 4097, SIZE_MAX};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         options.size = sizes[i];
         FAILS(opkeep_open(&options, &opened), OPKEEP_CODE_ARGUMENT, "`options->size` is");

@@ -234,6 +234,33 @@ void use_no_store() {
     fails(OPKEEP_CODE_IO, "/does/not/exist", [] { opkeep::digest_of_file("/does/not/exist"); });
 }
 
+// Two hosts with stores of their own, and a directory as the engine.
+void share_among_hosts(const std::string &base) {
+    std::filesystem::create_directories(base + "/engine");
+    opkeep::remote_options remote;
+    remote.remote = "file://" + base + "/engine";
+    const opkeep::cache one(base + "/one", "test", remote);
+    const opkeep::target target = one.target("target-1");
+    opkeep::request stays;
+    stays.stays_here = true;
+    CHECK(!target.get_or_build(key_of("shared").part("cc", opkeep::digest_of("cc")), [] { return one_file("data"); }).is_hit());
+    CHECK(!target.get_or_build(key_of("launcher"), [] { return one_file("elf"); }, stays).is_hit());
+    CHECK(one.finish_uploads(std::chrono::seconds(20)) == 0);
+
+    const opkeep::cache other(base + "/other", "test", remote);
+    const opkeep::target there = other.target("target-1");
+    std::vector<opkeep::claim> claims = there.get_or_begin_many(
+        {key_of("shared").part("cc", opkeep::digest_of("cc")), key_of("launcher"), key_of("new")}, 1);
+    CHECK(claims.size() == 3 && claims[0].outcome == OPKEEP_OUTCOME_HIT && claims[1].outcome == OPKEEP_OUTCOME_BEGIN &&
+          claims[2].outcome == OPKEEP_OUTCOME_PENDING);
+    CHECK(claims[0].hit[0].bytes == "data" && claims[0].hit.info().from_remote == 1);
+    claims[1].ticket.publish(one_file("own elf"));
+    CHECK(there.get_or_begin_many({}, 1).empty());
+
+    remote.remote_mode = "all";
+    fails(OPKEEP_CODE_ARGUMENT, "`options->remote_mode` is `all`", [&] { opkeep::cache(base + "/one", "test", remote); });
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -250,5 +277,6 @@ int main(int argc, char **argv) {
     judge_kernels(target);
     use_no_store();
     lose_the_store(argv[1] + std::string("-lost"));
+    share_among_hosts(argv[1] + std::string("-hosts"));
     return 0;
 }

@@ -39,8 +39,12 @@ fn page() -> Result<(), Failed> {
     let (page, dir) = (text(), tempfile::tempdir()?);
     // No test writes to the directories that the page names.
     let store = dir.path().join("store").display().to_string();
-    let page =
-        page.replace("/usr/local", &prefix().display().to_string()).replace("/var/cache/kernels", &store);
+    let shared = dir.path().join("shared");
+    fs::create_dir(&shared)?;
+    let page = page
+        .replace("/usr/local", &prefix().display().to_string())
+        .replace("/var/cache/kernels", &store)
+        .replace("/mnt/kernels", &shared.display().to_string());
     for (language, block) in blocks(&page) {
         match language {
             "c" | "cpp" => {

@@ -1,8 +1,11 @@
 //! The test programs in `tests/c`.
 
+use std::path::Path;
 use std::process::Command;
 
 use libtest_mimic::{Failed, Trial};
+use opkeep_fs::Fs;
+use opkeep_trust::SigningKey;
 
 use crate::prefix::{LIBS_PRIVATE, prefix};
 use crate::toolchain::{Language, Sanitizer, Toolchain, output, toolchains};
@@ -14,6 +17,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             Sanitizer::None => {
                 trials.push(toolchain.trial("forked children", forked_children));
                 trials.push(toolchain.trial("modes", |it| run(it, "modes.c", &[])));
+                trials.push(toolchain.trial("hosts that share a cache", shared_cache));
                 trials.push(toolchain.trial("a killed parent", |it| run(it, "fork.c", &["killed"])));
                 trials.push(toolchain.trial("stale holders", |it| run(it, "fork.c", &["stale"])));
                 trials.push(toolchain.trial("forks beside threads", |it| run(it, "fork.c", &["threads"])));
@@ -24,6 +28,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             }
             Sanitizer::Address => {
                 trials.push(toolchain.trial("bad input", |it| run(it, "bad_input.c", &[])));
+                trials.push(toolchain.trial("hosts that share a cache", shared_cache));
                 trials.push(toolchain.trial("use while threads end", |it| run(it, "exit.c", &["late"])));
                 let trial = toolchain.trial("a leak of a program", leak);
                 let is_ignored = trial.has_ignored_flag() || !toolchain.finds_leaks();
@@ -48,6 +53,17 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn run(toolchain: Toolchain, name: &str, arguments: &[&str]) -> Result<(), Failed> {
     let program = toolchain.compile(&format!("tests/c/{name}"))?;
     output(program.command().args(arguments).arg(program.path("store")))?;
+    Ok(())
+}
+
+/// Two hosts with a store each, and one engine.
+fn shared_cache(toolchain: Toolchain) -> Result<(), Failed> {
+    let program = toolchain.compile("tests/c/remote.c")?;
+    let (secret, store) = (program.path("secret"), program.path("hosts"));
+    let key = SigningKey::generate("builds-1".parse()?)?;
+    key.write_new(&Fs::new(), Path::new(&secret))?;
+    let public = key.public_key().to_string();
+    output(program.command().arg(&secret).arg(&public).arg(&store))?;
     Ok(())
 }
 

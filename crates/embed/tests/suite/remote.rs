@@ -320,6 +320,7 @@ fn many_keys_are_requested_in_one_call() {
         match claim {
             GroupClaim::Hit(group) => {
                 assert_eq!((number <= 100, group.get("add.json")), (true, Some(&b"{}"[..])));
+                assert_eq!(group.from_remote(), number < 100, "{number}");
             }
             GroupClaim::Begin(ticket) => {
                 assert!((101..104).contains(&number));

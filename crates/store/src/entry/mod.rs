@@ -2,7 +2,6 @@
 
 mod cursor;
 mod head;
-mod members;
 pub(crate) mod prefix;
 
 use std::ops::Deref;
@@ -13,7 +12,6 @@ use opkeep_digest::Digest;
 use crate::checksum::checksum;
 use crate::corruption::Corruption;
 pub use head::{EntryHead, MemberHead};
-pub use members::EntryMembers;
 pub use prefix::ENTRY_FORMAT;
 
 use head::Member;

@@ -1,6 +1,6 @@
 //! The members of an entry, whether it is stored already or not.
 
-use super::{Entry, EntryBuilder};
+use crate::entry::{Entry, EntryBuilder};
 
 /// The members of an entry that is stored, or about to be.
 pub trait EntryMembers {
