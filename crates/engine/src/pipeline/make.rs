@@ -18,6 +18,12 @@ use crate::{BuildError, KernelError, Outcome, Tier};
 /// How many times as long as a compile is expected to take on this host it is waited for on another one, which may be slower, or
 /// busy. To it, the time is added after which a lease is taken over.
 const OTHER_HOSTS_TIME: u32 = 4;
+/// The shortest time for which a kernel that another host compiles is waited for if no compile time of the plan's operators is known
+/// here. Other operators say little: those whose compiles have ended are the short ones.
+///
+/// If the time is too short, this host compiles a kernel that another one was about to have: work is lost, and no result. If it is too
+/// long, a build hangs for it because another host does, which is why it is not the compile timeout of ten minutes.
+const UNKNOWN_WAIT: Duration = Duration::from_secs(60);
 /// The interval between heartbeats of a lock holder that waits for a job token.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The time that a lock holder may take in addition to the compile timeout: for the wait for a job token since the last
@@ -88,7 +94,7 @@ impl KernelPipeline<'_> {
         let before_claim = |keep_waiting: &dyn Fn() -> bool| self.take_token(&token, keep_waiting);
         let mut query = self.query(&accept);
         query.before_claim = Some(&before_claim);
-        query.wait_limit = expected.map(|expected| expected.saturating_mul(OTHER_HOSTS_TIME));
+        query.wait_limit = Some(lease_wait(expected, self.runtime.compile_times.longest()));
         let is_first = pending.is_none();
         let waited = pending.as_ref().filter(|pending| pending.waits_for_host()).map(PendingKey::waited);
         let claim = match pending {
@@ -253,5 +259,30 @@ impl KernelPipeline<'_> {
             self.ensure_running().is_ok()
         });
         token.ok_or_else(|| self.ensure_running().err().unwrap_or(KernelError::Cancelled))
+    }
+}
+
+/// Returns the time for which a kernel that another host compiles is waited for, by the time that its compile is `expected` to take
+/// here; if that is unknown, by the longest time that is known of any compile for the target.
+fn lease_wait(expected: Option<Duration>, longest: Option<Duration>) -> Duration {
+    match expected {
+        Some(expected) => expected.saturating_mul(OTHER_HOSTS_TIME),
+        None => longest.unwrap_or_default().saturating_mul(OTHER_HOSTS_TIME).max(UNKNOWN_WAIT),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_hosts_are_waited_for_as_long_as_compiling_may_take() {
+        let seconds = Duration::from_secs;
+        // A known time counts alone.
+        assert_eq!(lease_wait(Some(seconds(3)), Some(seconds(100))), seconds(12));
+        assert_eq!(lease_wait(Some(Duration::MAX), None), Duration::MAX);
+        assert_eq!(lease_wait(None, None), UNKNOWN_WAIT);
+        assert_eq!(lease_wait(None, Some(seconds(1))), UNKNOWN_WAIT);
+        assert_eq!(lease_wait(None, Some(seconds(100))), seconds(400));
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! The file is a hint: a lost or damaged line only makes the order worse.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,12 +23,14 @@ pub(crate) struct CompileTimes {
     file: Option<PathBuf>,
     /// The compile times of this process that are not yet in the file, in microseconds.
     measured: Mutex<BTreeMap<TimingKey, u64>>,
+    /// The longest compile time that is known for the backends and targets of this process, in microseconds; 0 if none is.
+    longest: AtomicU64,
 }
 
 impl CompileTimes {
     /// Opens the compile times in `file`; without a file, they are not kept.
     pub(crate) fn new(file: Option<PathBuf>) -> Self {
-        Self { file, measured: Mutex::default() }
+        Self { file, ..Self::default() }
     }
 
     /// Returns the timing key of a kernel; `None` if it does not fit into a line of the file.
@@ -39,7 +42,15 @@ impl CompileTimes {
     /// Returns the estimated compile time for each of `keys`. For an unknown key, it is the average of the known ones.
     pub(crate) fn expected<'k>(&self, keys: impl Iterator<Item = Option<&'k TimingKey>>) -> Vec<Duration> {
         let recorded: HashMap<TimingKey, u64> = self.read().into_iter().collect();
-        let found: Vec<Option<u64>> = keys.map(|timing_key| recorded.get(timing_key?).copied()).collect();
+        let mut targets = BTreeSet::new();
+        let of_key = |timing_key: Option<&'k TimingKey>| {
+            let timing_key = timing_key?;
+            targets.insert(target(timing_key));
+            recorded.get(timing_key).copied()
+        };
+        let found: Vec<Option<u64>> = keys.map(of_key).collect();
+        let of_targets = recorded.iter().filter(|(timing_key, _)| targets.contains(target(timing_key)));
+        self.longest.fetch_max(of_targets.map(|(_, took)| *took).max().unwrap_or(0), Ordering::Relaxed);
         let known = found.iter().flatten();
         let average = known.clone().sum::<u64>().checked_div(known.count() as u64).unwrap_or_default();
         found.into_iter().map(|found| Duration::from_micros(found.unwrap_or(average))).collect()
@@ -50,10 +61,18 @@ impl CompileTimes {
         self.expected(std::iter::once(key)).pop().filter(|expected| !expected.is_zero())
     }
 
+    /// Returns the longest compile time of any operator that is known for the targets of this process: those that this process
+    /// measured, and those that were recorded when it looked for times.
+    pub(crate) fn longest(&self) -> Option<Duration> {
+        let longest = self.longest.load(Ordering::Relaxed);
+        (longest > 0).then(|| Duration::from_micros(longest))
+    }
+
     /// Records a compile time.
     pub(crate) fn note(&self, timing_key: Option<TimingKey>, took: Duration) {
         let Some(timing_key) = timing_key else { return };
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.longest.fetch_max(took, Ordering::Relaxed);
         let mut measured = self.measured.lock().unwrap_or_else(PoisonError::into_inner);
         measured.entry(timing_key).and_modify(|known| *known = mean(*known, took)).or_insert(took);
     }
@@ -85,6 +104,12 @@ impl CompileTimes {
         let text = self.file.as_ref().and_then(|file| Fs::new().read_own(file, MAX_BYTES).ok());
         text.map(|text| parse(&String::from_utf8_lossy(&text))).unwrap_or_default()
     }
+}
+
+/// Returns the backend and the target of a timing key.
+fn target(timing_key: &str) -> &str {
+    let end = timing_key.match_indices(' ').nth(1).map_or(timing_key.len(), |(at, _)| at);
+    &timing_key[..end]
 }
 
 fn parse(text: &str) -> Vec<(TimingKey, u64)> {
@@ -137,6 +162,27 @@ mod tests {
         times.note(timing_key("a"), millis(300));
         times.save();
         assert_eq!(expected(&open(), ["a", "b", "c"]), [millis(200), millis(30), millis(7)]);
+    }
+
+    #[test]
+    fn the_longest_time_is_that_of_any_operator_of_the_target() {
+        let temp = tempfile::tempdir().unwrap();
+        let open = || CompileTimes::new(Some(temp.path().join("costs")));
+        let times = open();
+        assert_eq!(times.longest(), None);
+        times.note(timing_key("a"), Duration::from_millis(30));
+        times.note(timing_key("b c"), Duration::from_millis(90));
+        times.note(CompileTimes::timing_key("cpu", "cpu-aarch64", "a"), Duration::from_secs(9));
+        times.save();
+        assert_eq!(times.longest(), Some(Duration::from_secs(9)));
+        // Another process has not looked yet; then it knows the times of its own target, also those of other operators.
+        let times = open();
+        assert_eq!(times.longest(), None);
+        let new = timing_key("new");
+        times.expected([new.as_ref(), None].into_iter());
+        assert_eq!(times.longest(), Some(Duration::from_millis(90)));
+        times.note(new, Duration::from_millis(100));
+        assert_eq!(times.longest(), Some(Duration::from_millis(100)));
     }
 
     #[test]
