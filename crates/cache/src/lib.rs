@@ -91,7 +91,7 @@ pub use for_others::IsForOthers;
 pub use miss::Miss;
 pub use peek::{PeekReport, PeekedEntry};
 pub use pending::PendingKey;
-pub use push::PushReport;
+pub use push::{NothingSent, PushReport};
 pub use query::{Accept, BeforeClaim, Query, Wait};
 pub use refusal::RefusalKind;
 pub use remote::lease;

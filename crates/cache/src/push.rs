@@ -22,12 +22,43 @@ pub struct PushReport {
     pub left: usize,
     /// The number of entries that are not sent: no other host can use them, or none would take them.
     pub skipped: usize,
+    /// The number of entries that are not sent, since the remote tier takes none of their size.
+    pub too_large: usize,
+    /// The reason why no entry is sent at all, whatever the store has.
+    pub nothing_sent: Option<NothingSent>,
+}
+
+/// The reason why no entry is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NothingSent {
+    /// There is no remote tier.
+    #[error("there is no remote cache, so no kernel is sent")]
+    NoRemote,
+    /// The policy or the mode of the cache does not write the remote tier.
+    #[error("the remote cache is not written, so no kernel is sent")]
+    RemoteNotWritten,
+    /// Hosts that trust some keys take nothing unsigned, and this one signs nothing.
+    #[error("keys are trusted and none signs, so no kernel is sent: this host itself would not take it back")]
+    NoSigningKey,
+    /// The store cannot be written, so what is sent could not be recorded.
+    #[error("the store is not written, so no kernel is sent: that it was sent could not be recorded")]
+    StoreNotWritten,
+}
+
+impl PushReport {
+    fn nothing(reason: NothingSent) -> Self {
+        Self { nothing_sent: Some(reason), ..Self::default() }
+    }
 }
 
 impl Target {
     /// Sends the marked entries of the local store. An entry replaces the one in the remote tier if a reader refused that as wrong.
     pub(crate) fn push_unsent(&self, limits: Limits<'_>) -> PushReport {
-        let Some(mut push) = Push::new(self, limits) else { return PushReport::default() };
+        let mut push = match Push::new(self, limits) {
+            Ok(push) => push,
+            Err(reason) => return PushReport::nothing(reason),
+        };
         for UnsentEntry { key, replaces, .. } in push.store.unsent() {
             push.add(key, replaces);
         }
@@ -36,7 +67,10 @@ impl Target {
 
     /// Sends all entries of the local store that other hosts can use.
     pub(crate) fn push_all(&self, limits: Limits<'_>) -> PushReport {
-        let Some(mut push) = Push::new(self, limits) else { return PushReport::default() };
+        let mut push = match Push::new(self, limits) {
+            Ok(push) => push,
+            Err(reason) => return PushReport::nothing(reason),
+        };
         let unsent = push.store.unsent();
         let replaces =
             |key| unsent.binary_search_by_key(&key, |mark| mark.key).is_ok_and(|at| unsent[at].replaces);
@@ -67,11 +101,11 @@ struct Batch {
 }
 
 impl<'a> Push<'a> {
-    /// `None`: the store or the remote tier is not written.
-    fn new(target: &'a Target, limits: Limits<'a>) -> Option<Self> {
-        let (remote, store) = (target.written_remote()?, target.written_store()?);
+    fn new(target: &'a Target, limits: Limits<'a>) -> Result<Self, NothingSent> {
+        let remote = target.sending_remote()?;
+        let store = target.written_store().ok_or(NothingSent::StoreNotWritten)?;
         let (batches, report) = Default::default();
-        Some(Self { target, remote, store, limits, batches, report, has_ended: false })
+        Ok(Self { target, remote, store, limits, batches, report, has_ended: false })
     }
 
     /// Sends an entry with the next call, if it is to be sent.
@@ -89,7 +123,14 @@ impl<'a> Push<'a> {
                     let text = format_args!("the entry `{}` is not sent: {why}", path.display());
                     self.target.warn(WarningKind::Reading, text);
                 });
-                sendable.ok().flatten().filter(|sendable| self.remote.takes(sendable.file().len()))
+                match sendable {
+                    Ok(Some(sendable)) if !self.remote.takes(sendable.file().len()) => {
+                        self.store.mark_sent(&key, true);
+                        self.report.too_large += 1;
+                        return;
+                    }
+                    sendable => sendable.ok().flatten(),
+                }
             }
             Lookup::Hit(_) | Lookup::Miss(opkeep_store::Miss::Absent) => None,
             Lookup::Miss(_) => {

@@ -19,6 +19,7 @@ use crate::miss::Miss;
 use crate::outage::Outage;
 use crate::per_process::PerProcess;
 use crate::plan_lease::PlanLease;
+use crate::push::NothingSent;
 use crate::query::{Accept, Query};
 use crate::refusal::RefusalKind;
 use crate::remote::{EntryNames, Namespace, News, ObjectNames, RemoteTarget, RemoteTier};
@@ -268,8 +269,17 @@ impl Target {
 
     /// Returns the remote tier, if the mode and the policy allow writing to it.
     pub(crate) fn written_remote(&self) -> Option<&RemoteTarget> {
-        let may_send = self.shared.mode.writes() && self.shared.keys.may_send();
-        self.remote.as_deref().filter(|remote| remote.client().writes() && may_send)
+        self.sending_remote().ok()
+    }
+
+    /// The same, or the reason why nothing is sent.
+    pub(crate) fn sending_remote(&self) -> Result<&RemoteTarget, NothingSent> {
+        let remote = self.remote.as_deref().ok_or(NothingSent::NoRemote)?;
+        match (self.shared.mode.writes() && remote.client().writes(), self.shared.keys.may_send()) {
+            (false, _) => Err(NothingSent::RemoteNotWritten),
+            (true, false) => Err(NothingSent::NoSigningKey),
+            (true, true) => Ok(remote),
+        }
     }
 
     /// Returns the remote tier, if leases are used. A mode that does not read entries uses no leases, nor does a host that does not

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use opkeep::{BuildError, KernelError, LeftReason, ViewError, WarningKind};
 use opkeep_backend::BackendError;
-use opkeep_cache::{CacheError, RemoteError};
+use opkeep_cache::{CacheError, NothingSent, RemoteError};
 use opkeep_framework_cache::fill::{DeviceError, UnfilledReason};
 use opkeep_framework_cache::quarantine::RepairError;
 use opkeep_framework_cache::scan::find;
@@ -36,6 +36,8 @@ pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
             of_remote(error)
         } else if let Some(RemoteNotWritten) = cause.downcast_ref() {
             Some(format!("`env {}=read-write opkeep remote push ...` sends kernels", env::REMOTE_MODE))
+        } else if let Some(reason) = cause.downcast_ref() {
+            of_nothing_sent(reason)
         } else if let Some(OnnxError::Model(error)) = cause.downcast_ref() {
             of_model(error)
         } else {
@@ -64,6 +66,14 @@ fn of_store(error: &StoreError) -> Option<String> {
         | StoreError::Untrusted { .. }
         | StoreError::InKernelCache { .. } => Some(OTHER_STORE.to_owned()),
         StoreError::NoStore { .. } => Some(format!("{CREATES_STORE}; {OTHER_STORE}")),
+        _ => None,
+    }
+}
+
+fn of_nothing_sent(reason: &NothingSent) -> Option<String> {
+    match reason {
+        NothingSent::NoSigningKey => Some("--sign-key FILE signs what this host compiled".to_owned()),
+        NothingSent::StoreNotWritten => Some(OTHER_STORE.to_owned()),
         _ => None,
     }
 }

@@ -25,14 +25,14 @@ this command. A mark names no engine: the kernel is sent to the one that comes f
 this one.
 
 A kernel that the engine has stays there, unless a build found it to be wrong. With trusted keys and
-no signing key, nothing is sent, since this host would not take it back. With trusted keys of which
+no signing key, nothing is sent, which is an error: this host would not take it back. With trusted keys of which
 none is that of the signing key, a kernel replaces the one there, which this host cannot judge.
 
 With --all, every kernel of the store that a build validated is sent, to fill a new remote cache.
 Imported kernels are never sent, nor are files that work only on this machine. With --sign-key, kernels are signed as a build signs them: those
 that this host compiled.
-Exit code 0: all was sent; 1: something could not be sent; 2: the store cannot be opened, URL is
-not valid, or OPKEEP_REMOTE_MODE is read or off.";
+Exit code 0: all was sent; 1: something could not be sent; 2: the store cannot be opened or written,
+URL is not valid, nothing signs kernels, or OPKEEP_REMOTE_MODE is read or off.";
 
 /// Send the kernels of the store that builds could not send to a remote cache
 #[derive(Debug, clap::Args)]
@@ -64,6 +64,7 @@ struct TargetOutput {
     sent: usize,
     left: usize,
     skipped: usize,
+    too_large: usize,
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
@@ -96,12 +97,17 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             false => target.push_unsent(None, Some(&cancel)),
         };
         target.flush();
-        text.line(format_args!("{name}: {}", summary(&report)));
+        if let Some(reason) = report.nothing_sent {
+            progress.done();
+            return Err(reason.into());
+        }
+        text.line(format_args!("{name}: {}", summary(&report, args.all)));
         targets.push(TargetOutput {
             target: name,
             sent: report.sent,
             left: report.left,
             skipped: report.skipped,
+            too_large: report.too_large,
         });
     }
     progress.done();
@@ -129,13 +135,22 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     })
 }
 
-fn summary(report: &PushReport) -> String {
-    let mut text = format!("sent {}", counted(report.sent, "kernel"));
-    if report.left > 0 {
-        text.push_str(&format!(", {} still to be sent", report.left));
+fn summary(report: &PushReport, all: bool) -> String {
+    let PushReport { sent, left, skipped, too_large, .. } = *report;
+    match (sent + left + skipped + too_large, all) {
+        (0, true) => return "sent 0 kernels: the store has none".to_owned(),
+        (0, false) => return "sent 0 kernels: builds left none; --all sends all of the store".to_owned(),
+        _ => {}
     }
-    if report.skipped > 0 {
-        text.push_str(&format!(", {} not for other hosts", report.skipped));
+    let mut text = format!("sent {}", counted(sent, "kernel"));
+    for (count, what) in [
+        (left, "still to be sent"),
+        (skipped, "not for other hosts"),
+        (too_large, "larger than the engine takes"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!(", {count} {what}"));
+        }
     }
     text
 }
