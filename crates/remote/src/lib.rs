@@ -10,12 +10,15 @@
 //! | `grpc://host:port[/instance]`, `grpcs://...` with TLS | a server of the Bazel Remote Execution API, version 2 |
 //! | `file:///directory` | a directory of a file system that all hosts mount |
 //!
-//! Characters that have a meaning in a URL are written as `%` and two hexadecimal digits. A URL may contain a password: no
-//! error, no [`location`](RemoteEngine::location) and no `Debug` output of this crate shows it.
+//! Characters that have a meaning in a URL are written as `%` and two hexadecimal digits. A URL may contain a password, and
+//! [`OpenOptions`] headers with keys: no error, no [`location`](RemoteEngine::location) and no `Debug` output of this crate shows
+//! them.
 
 pub mod check;
+mod check_objects;
 mod error;
 mod file;
+mod headers;
 mod http;
 mod listing;
 mod net;
@@ -24,14 +27,17 @@ mod options;
 #[cfg(feature = "grpc")]
 mod reapi;
 mod redis;
+mod renewable;
 mod s3;
 pub mod settings;
 mod url;
 
+pub use check_objects::{CHECK_PREFIX, is_check_object};
 pub use error::OpenError;
+pub use headers::{HeaderError, Headers};
 pub use listing::list_all;
 pub use open::open;
-pub use options::{OpenOptions, Variable};
+pub use options::{ClientCertificate, HeaderSource, OpenOptions, Variable};
 pub use settings::{RemoteSettings, SettingText, SettingsError, Variables};
 pub use url::{Endpoint, FileUrl, Host, ReapiUrl, RedisUrl, RemoteUrl, S3Style, S3Url, Secret, UrlError};
 

@@ -35,7 +35,7 @@ pub fn open(url: &str, options: &OpenOptions) -> Result<Arc<dyn RemoteEngine>, O
         #[cfg(feature = "grpc")]
         RemoteUrl::Reapi(url) => {
             let connector = connector(&url.host, url.tls, "grpcs", options)?;
-            Ok(Arc::new(ReapiEngine::new(url, connector)))
+            Ok(Arc::new(ReapiEngine::new(url, connector, options.headers.clone())))
         }
         #[cfg(not(feature = "grpc"))]
         other @ RemoteUrl::Reapi(_) => Err(OpenError::NoClient { scheme: other.scheme() }),
@@ -45,7 +45,7 @@ pub fn open(url: &str, options: &OpenOptions) -> Result<Arc<dyn RemoteEngine>, O
 #[cfg(feature = "tls")]
 fn connector(host: &Host, tls: bool, _: &'static str, options: &OpenOptions) -> Result<Connector, OpenError> {
     Ok(match tls {
-        true => Connector::encrypted(host.clone(), Tls::new(options.authorities.clone())),
+        true => Connector::encrypted(host.clone(), Tls::new(options)),
         false => Connector::plain(host.clone()),
     })
 }

@@ -23,6 +23,12 @@ Environment:
                           [default: ~/.local/state]
   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE, AWS_REGION, ...
                           the access to s3://, as for other programs
+  OPKEEP_REMOTE_HEADERS, OPKEEP_REMOTE_HEADERS_FILE
+                          the access to grpc://: lines such as authorization: Bearer TOKEN, or
+                          a file of them, which is read again when the server refuses them
+  OPKEEP_REMOTE_TLS_CA, OPKEEP_REMOTE_TLS_CERTIFICATE, OPKEEP_REMOTE_TLS_KEY
+                          PEM files for servers that speak TLS: the authorities to trust instead
+                          of the system's, this client's certificate, and its key
   ASCEND_MAX_OP_CACHE_SIZE, ASCEND_REMAIN_CACHE_SIZE_RATIO, OPKEEP_MAX_CACHE_ENTRIES
                           limits of the store; see opkeep help gc
   ASCEND_HOME_PATH, ASCEND_TOOLKIT_HOME, ASCEND_OPP_PATH

@@ -1,7 +1,10 @@
 //! `opkeep remote` on real servers.
+#![expect(clippy::unwrap_used, reason = "these tests are functions without `#[test]`")]
 
 use libtest_mimic::{Failed, Trial};
-use opkeep_testkit::servers::{BuildGridOptions, Server, ServerKind, trial};
+use opkeep_testkit::servers::{
+    BuildGridOptions, CertificateKind, Server, ServerKind, TestAuthority, TlsFiles, trial, trial_with,
+};
 
 use crate::common::{Place, Ran, SQUARE};
 
@@ -11,8 +14,44 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("remote/commands on Redis", ServerKind::redis(), |server| commands(&server, "proven")),
         trial("remote/commands on moto", ServerKind::Moto, |server| commands(&server, "unproven")),
         trial("remote/commands on s3s-fs", ServerKind::S3sFs, |server| commands(&server, "shared")),
-        trial("remote/commands on BuildGrid", grid, |server| without_listing(&server)),
+        trial("remote/commands on BuildGrid", grid.clone(), |server| without_listing(&server)),
+        trial_with(
+            "remote/certificates of clients",
+            grid.missing().or_else(TestAuthority::missing),
+            certificates,
+        ),
     ]
+}
+
+/// A server that demands a certificate. With the right one, a build uses it; with none or an expired one, it warns once and goes on.
+fn certificates() -> Result<(), Failed> {
+    let authority = TestAuthority::create()?;
+    let files = authority.issue(CertificateKind::Valid)?.for_known_clients();
+    let server = Server::start_with_tls(ServerKind::BuildGrid(BuildGridOptions::default()), files)?;
+    let url = server.url();
+    let ca = authority.certificate();
+    let build = |client: Option<&TlsFiles>| {
+        let mut env = vec![("OPKEEP_REMOTE", url.as_str()), ("OPKEEP_REMOTE_TLS_CA", ca.to_str().unwrap())];
+        if let Some(files) = client {
+            env.push(("OPKEEP_REMOTE_TLS_CERTIFICATE", files.certificate.to_str().unwrap()));
+            env.push(("OPKEEP_REMOTE_TLS_KEY", files.key.to_str().unwrap()));
+        }
+        let args = ["build", SQUARE, "--target", "cpu", "--format", "json"];
+        let place = Place::new();
+        let ran = place.run_with(&args, &env).ended_with(0);
+        let warnings = ran.json()["warnings"].as_array().unwrap().clone();
+        // The API has no exclusive create, which a build that sends kernels reports once.
+        let warnings = warnings.iter().filter(|text| !text.as_str().unwrap().contains("exclusively")).count();
+        let exit_code = place.run_with(&["remote", "check"], &env).code;
+        (ran.count("compiled"), ran.count("from_remote"), warnings, exit_code)
+    };
+    let valid = authority.issue_for_client(CertificateKind::Valid)?;
+    let expired = authority.issue_for_client(CertificateKind::Expired)?;
+    assert_eq!(build(None), (1, 0, 1, Some(2)));
+    assert_eq!(build(Some(&valid)), (1, 0, 0, Some(0)));
+    assert_eq!(build(Some(&valid)), (0, 1, 0, Some(0)));
+    assert_eq!(build(Some(&expired)), (1, 0, 1, Some(2)));
+    Ok(())
 }
 
 /// Runs commands on a server, with the access to it.

@@ -214,6 +214,21 @@ fn a_wrong_remote_cache_is_an_error_before_anything_is_compiled() {
     run(&[], &["--remote", "file:///x", "--remote-namespace", "a/b"]).says("--remote-namespace");
     run(&[("OPKEEP_REMOTE_NAMESPACE", "a/b")], &["--remote", "file:///x"])
         .says("OPKEEP_REMOTE_NAMESPACE is `a/b`");
+    let grpc = ["--remote", "grpcs://127.0.0.1:1"];
+    for (env, expected) in [
+        (&[("OPKEEP_REMOTE_HEADERS", "authorization=Bearer secret")][..], "OPKEEP_REMOTE_HEADERS: line 1"),
+        (&[("OPKEEP_REMOTE_HEADERS", "x-key: secret\nte: x")], "line 2 of the headers sets `te`"),
+        (
+            &[("OPKEEP_REMOTE_HEADERS", "a: secret"), ("OPKEEP_REMOTE_HEADERS_FILE", "x")],
+            "OPKEEP_REMOTE_HEADERS and OPKEEP_REMOTE_HEADERS_FILE are both set",
+        ),
+        (
+            &[("OPKEEP_REMOTE_TLS_KEY", "key.pem")],
+            "OPKEEP_REMOTE_TLS_KEY is set, and there is no certificate",
+        ),
+    ] {
+        run(env, &grpc).says(expected);
+    }
     assert_eq!(place.entries(), Vec::<PathBuf>::new());
 }
 

@@ -197,6 +197,26 @@ fn gc_deletes_what_is_old_or_too_much_and_nothing_else() {
 }
 
 #[test]
+fn gc_deletes_what_killed_checks_left() {
+    let (place, url) = shared();
+    // A check of another host may still run; a product may have the namespace as well.
+    let old = write_object(&place, "../check/check-0123456789abcdef/e", "0", 1);
+    let kept = [
+        write_object(&place, "../check/check-fedcba9876543210/e", "0", 0),
+        write_object(&place, "../check/cpu-x86_64/e", "0", 400),
+        write_object(&place, "../check/check-1/e", "0", 400),
+        write_object(&place, "check-0123456789abcdef/e", "0", 400),
+    ];
+    let gc = |args: &[&str]| place.run(&[&["remote", "gc", &url], args].concat()).ended_with(0);
+    gc(&["--dry-run"]).prints("checks that were killed: would delete 1 object");
+    assert!(old.exists());
+    let json = gc(&["--format", "json"]).json();
+    assert_eq!(json["left_by_checks"], 1, "{json}");
+    assert!(!old.exists() && kept.iter().all(|path| path.exists()));
+    assert!(!gc(&[]).stdout.contains("checks"));
+}
+
+#[test]
 fn what_a_build_could_not_send_is_pushed() {
     let (place, url) = shared();
     let (target, keys) = build(&place, 2);
@@ -235,6 +255,25 @@ fn imported_kernels_are_not_pushed() {
     let pushed = place.run(&["remote", "push", &url, "--all"]).ended_with(0);
     pushed.prints("sent 0 kernels, 1 not for other hosts");
     place.run(&["remote", "ls", &url]).ended_with(0).prints("there are no kernels");
+}
+
+#[test]
+fn a_push_that_sends_nothing_says_why() {
+    let (place, url) = shared();
+    build(&place, 1);
+    let push = ["remote", "push", &url];
+    place.run(&push).ended_with(0).prints("sent 0 kernels: builds left none; --all");
+    // This host signs nothing, and other hosts take nothing unsigned.
+    let public = place.run(&["key", "generate", "builds-1", "--out", "secret"]).ended_with(0).stdout;
+    let public = public.split_whitespace().find(|word| word.starts_with("builds-1:")).unwrap().to_owned();
+    for args in [&push[..], &[&push[..], &["--all"]].concat()] {
+        let ran = place.run(&[args, &["--trusted-keys", &public]].concat()).ended_with(2);
+        ran.says("keys are trusted and none signs").says("help: --sign-key");
+    }
+    place.run(&["remote", "ls", &url]).ended_with(0).prints("there are no kernels");
+    let signed = [&push[..], &["--all", "--trusted-keys", &public, "--sign-key", "secret"]].concat();
+    // What was compiled without keys is not signed afterwards.
+    place.run(&signed).ended_with(0).prints("sent 0 kernels, 1 not for other hosts").says("is not sent");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What an engine really does: its server may be another program than its protocol says, or be set up in another way.
 //!
 //! Several clients, each with connections of its own, store objects, claim the same leases at the same moment, renew and release
-//! each other's, and so on. All is in a namespace of its own, `check-` and 16 random digits, and is deleted at the end.
+//! each other's, and so on. All is below [`CHECK_PREFIX`](crate::CHECK_PREFIX), with 16 random digits, and is deleted at the end.
 //!
 //! The clients are threads of this process. What a file system of another host shows of these clients, it may show later to other
 //! hosts.
@@ -141,7 +141,7 @@ fn run(session: &Session<'_>, options: &CheckOptions<'_>) -> Result<CheckReport,
     session.check_cancelled()?;
     Ok(CheckReport {
         location: session.first().location().to_owned(),
-        namespace: session.namespace.clone(),
+        prefix: session.prefix(),
         clients: session.engines.len(),
         capabilities,
         round_trip,

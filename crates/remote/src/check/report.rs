@@ -10,8 +10,8 @@ use opkeep_cache::{Capabilities, ExclusiveCreate, RemoteError};
 pub struct CheckReport {
     /// The engine, without credentials.
     pub location: String,
-    /// The namespace of the objects that the check stored.
-    pub namespace: String,
+    /// What the names of the objects that the check stored begin with.
+    pub prefix: String,
     /// The number of clients, each with connections of its own.
     pub clients: usize,
     /// What the client says that the engine does.

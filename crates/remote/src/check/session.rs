@@ -1,7 +1,6 @@
 //! The clients of a check, and the objects that they stored.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use opkeep_cache::{
 };
 
 use super::report::Leftovers;
+use crate::check_objects::{CHECK_PREFIX, NAMESPACE, new_target, random};
 use crate::listing::list_all;
 
 /// The time of the calls that delete what a check stored, which follow an interrupt as well.
@@ -20,7 +20,7 @@ const CLEANING: Duration = Duration::from_secs(10);
 /// Several clients of one engine, and the names that they use.
 pub(super) struct Session<'a> {
     pub(super) engines: Vec<Arc<dyn RemoteEngine>>,
-    pub(super) namespace: String,
+    pub(super) target: String,
     pub(super) began: Instant,
     names: ObjectNames,
     call_timeout: Duration,
@@ -34,13 +34,13 @@ impl<'a> Session<'a> {
         call_timeout: Duration,
         cancel: Option<&'a CancelToken>,
     ) -> Result<Self, RemoteError> {
-        let namespace = format!("check-{:016x}", random());
+        let target = new_target();
         let invalid = |reason: String| RemoteError::Invalid { reason };
-        let parsed: Namespace = namespace.parse().map_err(|error| invalid(format!("{error}")))?;
-        let names = ObjectNames::new(&parsed, "check");
-        let names = names.ok_or_else(|| invalid(format!("no names in `{namespace}`")))?;
+        let namespace: Namespace = NAMESPACE.parse().map_err(|error| invalid(format!("{error}")))?;
+        let names = ObjectNames::new(&namespace, &target);
+        let names = names.ok_or_else(|| invalid(format!("no names in `{target}`")))?;
         let (began, used) = (Instant::now(), Mutex::default());
-        Ok(Self { engines, namespace, began, names, call_timeout, cancel, used })
+        Ok(Self { engines, target, began, names, call_timeout, cancel, used })
     }
 
     /// The limits of one call.
@@ -87,7 +87,7 @@ impl<'a> Session<'a> {
 
     /// What the names of all objects of the check begin with.
     pub(super) fn prefix(&self) -> String {
-        format!("v1/{}/", self.namespace)
+        format!("{CHECK_PREFIX}{}/", self.target)
     }
 
     /// Returns the content of an object, as a client sees it.
@@ -137,11 +137,6 @@ impl<'a> Session<'a> {
         let until = Instant::now() + time;
         list_all(self.first(), &self.prefix(), Some(until), || self.context(), object)
     }
-}
-
-/// A random number, of the system's.
-pub(super) fn random() -> u64 {
-    RandomState::new().hash_one(())
 }
 
 pub(super) fn token() -> LeaseToken {

@@ -4,7 +4,7 @@ use opkeep_cache::{Capabilities, ExclusiveCreate};
 
 use super::blobs::LARGEST_MESSAGE;
 use super::failure::Failure;
-use super::messages::{CacheCapabilities, SHA256, ServerCapabilities};
+use super::messages::{CacheCapabilities, DIGEST_FUNCTIONS, SHA256, ServerCapabilities};
 use super::status::{Code, Status};
 
 /// The size of the largest object: larger ones would not fit in memory several at a time.
@@ -28,8 +28,13 @@ impl Abilities {
 
     pub(super) fn read(answer: ServerCapabilities) -> Result<Self, Failure> {
         let cache = answer.cache_capabilities.ok_or_else(|| lacks("a cache"))?;
-        if !cache.digest_functions.contains(&SHA256) {
-            return Err(lacks("SHA-256 among its digest functions"));
+        // A server of an early version of the API names none.
+        let functions = &cache.digest_functions;
+        if !functions.is_empty() && !functions.contains(&SHA256) {
+            return Err(lacks(&format!(
+                "SHA-256 among its digest functions, which are {}",
+                names(functions)
+            )));
         }
         let CacheCapabilities { max_batch_total_size_bytes, max_cas_blob_size_bytes, .. } = cache;
         // Zero is no limit.
@@ -53,6 +58,18 @@ impl Abilities {
 
 /// The bytes that a message may have under gRPC's usual limit, whatever the server says.
 const LARGEST_BATCH: u64 = LARGEST_MESSAGE as u64 - (16 << 10);
+
+/// Returns the names of digest functions.
+fn names(functions: &[i32]) -> String {
+    let name =
+        |function: &i32| usize::try_from(*function).ok().and_then(|at| DIGEST_FUNCTIONS.get(at).copied());
+    let names: Vec<_> = functions
+        .iter()
+        .take(DIGEST_FUNCTIONS.len())
+        .map(|function| name(function).unwrap_or("another one"))
+        .collect();
+    names.join(", ")
+}
 
 fn lacks(what: &str) -> Failure {
     Status::new(Code::FAILED_PRECONDITION, &format!("the server does not have {what}")).into()
@@ -93,7 +110,12 @@ mod tests {
         assert!(!Abilities::read(silent).unwrap().is_writable);
         let unfit =
             |answer| opkeep_cache::RemoteError::from(Abilities::read(answer).unwrap_err()).to_string();
-        assert!(unfit(answer(&[2, 9], 0, 0, true)).contains("SHA-256"));
+        let text = unfit(answer(&[2, 9, 99], 0, 0, true));
+        assert!(
+            text.contains("does not have SHA-256") && text.contains("SHA-1, BLAKE3, another one"),
+            "{text}"
+        );
+        assert_eq!(Abilities::read(answer(&[], 0, 0, true)).unwrap(), Abilities::UNKNOWN);
         assert!(unfit(ServerCapabilities::default()).contains("a cache"));
     }
 }

@@ -7,7 +7,7 @@ use opkeep_cache::Digest;
 use super::failure::Failure;
 use super::messages::{
     BatchReadBlobsRequest, BatchReadBlobsResponse, BatchUpdateBlobsRequest, BatchUpdateBlobsResponse,
-    BlobDigest, BlobStatus, ReadRequest, ReadResponse, UpdatedBlob, WriteRequest, WriteResponse,
+    BlobDigest, BlobStatus, ReadRequest, ReadResponse, SHA256, UpdatedBlob, WriteRequest, WriteResponse,
 };
 use super::rpc::{Rpc, decode};
 use super::status::{Code, Status};
@@ -76,8 +76,21 @@ pub(super) async fn read_batch(
     instance: &str,
     digests: Vec<BlobDigest>,
 ) -> Result<(Vec<(BlobDigest, Vec<u8>)>, Option<Status>), Failure> {
-    let request = BatchReadBlobsRequest { instance_name: instance.to_owned(), digests };
-    let answer: BatchReadBlobsResponse = rpc.unary(BATCH_READ, &request, LARGEST_MESSAGE).await?;
+    let request =
+        BatchReadBlobsRequest { instance_name: instance.to_owned(), digests, digest_function: SHA256 };
+    let answer = rpc.clone().unary::<BatchReadBlobsResponse>(BATCH_READ, &request, LARGEST_MESSAGE).await;
+    let answer = match answer {
+        // The server lacks one of them, which keeps the others, or it has no batches.
+        Err(Failure::Status(Status { code: Code::NOT_FOUND | Code::UNIMPLEMENTED, .. })) => {
+            let mut blobs = Vec::new();
+            for digest in request.digests {
+                let content = read_stream(rpc.clone(), instance, &digest).await?;
+                blobs.extend(content.map(|content| (digest, content)));
+            }
+            return Ok((blobs, None));
+        }
+        answer => answer?,
+    };
     let (mut blobs, mut failure) = (Vec::new(), None);
     for blob in answer.responses {
         match status_of(blob.status) {
@@ -123,9 +136,22 @@ pub(super) async fn write_batch(
     let requests = blobs
         .iter()
         .map(|(digest, content)| UpdatedBlob { digest: Some((*digest).clone()), data: content.to_vec() });
-    let request =
-        BatchUpdateBlobsRequest { instance_name: instance.to_owned(), requests: requests.collect() };
-    let answer: BatchUpdateBlobsResponse = rpc.unary(BATCH_UPDATE, &request, LARGEST_MESSAGE).await?;
+    let request = BatchUpdateBlobsRequest {
+        instance_name: instance.to_owned(),
+        requests: requests.collect(),
+        digest_function: SHA256,
+    };
+    let answer = rpc.clone().unary::<BatchUpdateBlobsResponse>(BATCH_UPDATE, &request, LARGEST_MESSAGE).await;
+    let answer = match answer {
+        // The server has no batches.
+        Err(Failure::Status(Status { code: Code::UNIMPLEMENTED, .. })) => {
+            for (digest, content) in blobs {
+                write_stream(rpc.clone(), instance, digest, content).await?;
+            }
+            return Ok(());
+        }
+        answer => answer?,
+    };
     let mut stored = Vec::new();
     for answer in answer.responses {
         match status_of(answer.status) {

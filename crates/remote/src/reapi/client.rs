@@ -3,20 +3,27 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use opkeep_cache::RemoteContext;
 
 use super::connection::Connection;
+use super::credentials::headers;
 use super::failure::Failure;
 use super::queue::{Queue, Window};
 use super::rpc::{Rpc, ServerName};
+use crate::headers::Headers;
 use crate::net::{Connector, Pool, check};
+use crate::options::HeaderSource;
+use crate::renewable::Renewable;
 
 /// A server, and the connections to it.
 pub(super) struct Client {
     connector: Connector,
     pool: Pool<Connection>,
     name: ServerName,
+    /// The headers of each call by which the server knows this client.
+    headers: Renewable<Headers>,
     window: Window,
 }
 
@@ -33,8 +40,8 @@ pub(super) struct Calls<'a> {
 }
 
 impl Client {
-    pub(super) fn new(connector: Connector, name: ServerName) -> Self {
-        Self { connector, pool: Pool::new(), name, window: Window::default() }
+    pub(super) fn new(connector: Connector, name: ServerName, source: Option<HeaderSource>) -> Self {
+        Self { connector, pool: Pool::new(), name, headers: headers(source), window: Window::default() }
     }
 
     /// Makes one call.
@@ -53,7 +60,8 @@ impl Client {
     /// cancelled. A call that the server refuses because it has too many is made again after a while.
     ///
     /// If the server had closed an idle connection, or ends a connection without having processed all calls, the others are made
-    /// over a new one: every call of this client may be made twice.
+    /// over a new one; if it refuses the credentials of this client and there are others, with these. Every call of this client may be
+    /// made twice.
     pub(super) fn each<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         calls: &Calls<'_>,
@@ -66,8 +74,10 @@ impl Client {
             return Ok(());
         }
         let name = Rc::new(self.name.clone());
+        let mut headers = self.headers.get().map_err(Failure::Other)?;
         let mut idle = self.pool.take();
-        for is_last in [false, true] {
+        let (mut is_renewed, mut is_repeated) = (false, false);
+        loop {
             let is_reused = idle.is_some();
             let mut connection = match idle.take() {
                 Some(connection) => connection,
@@ -77,10 +87,12 @@ impl Client {
             let rpc = Rpc {
                 requests: connection.requests(),
                 server: Rc::clone(&name),
+                headers: Arc::clone(&headers),
                 deadline: calls.context.deadline,
                 has_answer: Rc::clone(&has_answer),
             };
             let begun: Vec<_> = rest.iter().copied().collect();
+            let before = begun.len();
             let done = |index: usize, value: T| {
                 rest.remove(&index);
                 done(index, value);
@@ -88,25 +100,35 @@ impl Client {
             let queue = Queue::new(begun, calls.most, &self.window);
             let work = queue.run(|index| call(rpc.clone(), index), done);
             let answer = connection.run(work, calls.context).flatten();
+            drop(rpc);
             let is_not_processed = match &answer {
-                Ok(()) => false,
                 Err(Failure::Unprocessed(_)) => true,
                 Err(Failure::Closed(_)) => is_reused && !has_answer.get(),
-                Err(_) => false,
+                _ => false,
             };
-            if !is_not_processed || is_last {
-                drop(rpc);
-                if answer.as_ref().err().is_none_or(Failure::leaves_connection) {
-                    self.pool.keep(connection);
-                }
-                return answer.map_err(|failure| match failure {
-                    Failure::Status(status) if !calls.stores => status.of_reading(),
-                    failure => failure,
-                });
+            // Proxies end each connection after a number of calls, and a plan may need several such connections.
+            let has_progress = rest.len() < before;
+            if is_not_processed && (has_progress || !is_repeated) {
+                is_repeated = !has_progress;
+                self.pool.clear();
+                continue;
             }
-            self.pool.clear();
+            if answer.as_ref().err().is_none_or(Failure::leaves_connection) {
+                self.pool.keep(connection);
+            }
+            if !is_renewed && answer.as_ref().is_err_and(Failure::refuses_client) {
+                is_renewed = true;
+                if let Some(others) = self.headers.renew(&headers).map_err(Failure::Other)? {
+                    headers = others;
+                    idle = self.pool.take();
+                    continue;
+                }
+            }
+            return answer.map_err(|failure| match failure {
+                Failure::Status(status) if !calls.stores => status.of_reading(),
+                failure => failure,
+            });
         }
-        Ok(())
     }
 
     fn connect(&self, context: &RemoteContext<'_>) -> Result<Connection, Failure> {

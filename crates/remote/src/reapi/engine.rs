@@ -17,6 +17,7 @@ use super::messages::GetCapabilitiesRequest;
 use super::rpc::ServerName;
 use super::status::Code;
 use crate::net::{Connector, check};
+use crate::options::HeaderSource;
 use crate::url::{ReapiUrl, RemoteUrl};
 
 const GET_CAPABILITIES: &str = "/build.bazel.remote.execution.v2.Capabilities/GetCapabilities";
@@ -36,13 +37,13 @@ pub(crate) struct ReapiEngine {
 
 impl ReapiEngine {
     /// Creates the client of the server that `connector` connects to.
-    pub(crate) fn new(url: ReapiUrl, connector: Connector) -> Self {
+    pub(crate) fn new(url: ReapiUrl, connector: Connector, headers: Option<HeaderSource>) -> Self {
         let scheme = if url.tls { "https" } else { "http" };
         let name = ServerName { scheme, authority: url.host.to_string() };
         Self {
             instance: url.instance.clone(),
             location: RemoteUrl::Reapi(url).to_string(),
-            client: Client::new(connector.with_protocol(PROTOCOL), name),
+            client: Client::new(connector.with_protocol(PROTOCOL), name, headers),
             abilities: OnceLock::new(),
         }
     }

@@ -23,6 +23,11 @@ impl Failure {
         Self::Invalid(reason.into())
     }
 
+    /// Whether the server does not know this client, or does not let it do that.
+    pub(super) fn refuses_client(&self) -> bool {
+        matches!(self, Self::Status(Status { code: Code::UNAUTHENTICATED | Code::PERMISSION_DENIED, .. }))
+    }
+
     /// Whether the connection can be used for another call.
     pub(super) fn leaves_connection(&self) -> bool {
         matches!(self, Self::Status(_))

@@ -8,7 +8,7 @@ use super::blobs::{LARGEST_MESSAGE, Transfer, read_batch, read_stream, transfers
 use super::client::Calls;
 use super::engine::{MOST_CALLS, MOST_TRANSFERS, ReapiEngine};
 use super::failure::Failure;
-use super::messages::{ActionResult, BlobDigest, GetActionResultRequest};
+use super::messages::{ActionResult, BlobDigest, GetActionResultRequest, SHA256};
 use super::object::{OUTPUT, action, output};
 use super::rpc::Rpc;
 use super::status::{Code, Status};
@@ -105,6 +105,7 @@ impl ReapiEngine {
             instance_name: self.instance.clone(),
             action_digest: Some(action(&self.instance, name).digest),
             inline_output_files: is_inline.then(|| OUTPUT.to_owned()).into_iter().collect(),
+            digest_function: SHA256,
         };
         match rpc.unary::<ActionResult>(GET_ACTION_RESULT, &request, LARGEST_MESSAGE).await {
             Ok(result) => Ok(output(result)),

@@ -1,10 +1,16 @@
 //! The messages of the Remote Execution API that this client uses, each with the fields that it reads or writes. The numbers are
-//! those of `remote_execution.proto` (version 2), `google/bytestream/bytestream.proto` and `google/rpc/status.proto`.
+//! those of `remote_execution.proto` (version 2), `google/bytestream/bytestream.proto`, `google/rpc/status.proto` and
+//! `google/rpc/error_details.proto`.
 
 use prost::Message;
 
-/// SHA-256 in the list of digest functions.
+/// SHA-256 in the list of digest functions. Requests name it: a server that has BLAKE3 as well may take that for digests of the same
+/// length.
 pub(super) const SHA256: i32 = 1;
+
+/// The names of the digest functions, by their numbers.
+pub(super) const DIGEST_FUNCTIONS: [&str; 10] =
+    ["none", "SHA-256", "SHA-1", "MD5", "VSO", "SHA-384", "SHA-512", "MURMUR3", "SHA256TREE", "BLAKE3"];
 
 /// The SHA-256 of a blob in hexadecimal digits, and its size.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Message)]
@@ -57,6 +63,8 @@ pub(super) struct GetActionResultRequest {
     pub(super) action_digest: Option<BlobDigest>,
     #[prost(string, repeated, tag = "5")]
     pub(super) inline_output_files: Vec<String>,
+    #[prost(int32, tag = "6")]
+    pub(super) digest_function: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -67,6 +75,8 @@ pub(super) struct UpdateActionResultRequest {
     pub(super) action_digest: Option<BlobDigest>,
     #[prost(message, optional, tag = "3")]
     pub(super) action_result: Option<ActionResult>,
+    #[prost(int32, tag = "5")]
+    pub(super) digest_function: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -75,6 +85,8 @@ pub(super) struct FindMissingBlobsRequest {
     pub(super) instance_name: String,
     #[prost(message, repeated, tag = "2")]
     pub(super) blob_digests: Vec<BlobDigest>,
+    #[prost(int32, tag = "3")]
+    pub(super) digest_function: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -89,6 +101,8 @@ pub(super) struct BatchUpdateBlobsRequest {
     pub(super) instance_name: String,
     #[prost(message, repeated, tag = "2")]
     pub(super) requests: Vec<UpdatedBlob>,
+    #[prost(int32, tag = "5")]
+    pub(super) digest_function: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -119,6 +133,8 @@ pub(super) struct BatchReadBlobsRequest {
     pub(super) instance_name: String,
     #[prost(message, repeated, tag = "2")]
     pub(super) digests: Vec<BlobDigest>,
+    #[prost(int32, tag = "4")]
+    pub(super) digest_function: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -144,6 +160,33 @@ pub(super) struct BlobStatus {
     pub(super) code: i32,
     #[prost(string, tag = "2")]
     pub(super) message: String,
+    #[prost(message, repeated, tag = "3")]
+    pub(super) details: Vec<Detail>,
+}
+
+/// `google.protobuf.Any`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Detail {
+    #[prost(string, tag = "1")]
+    pub(super) type_url: String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) value: Vec<u8>,
+}
+
+/// `google.rpc.RetryInfo`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct RetryInfo {
+    #[prost(message, optional, tag = "1")]
+    pub(super) retry_delay: Option<Delay>,
+}
+
+/// `google.protobuf.Duration`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Delay {
+    #[prost(int64, tag = "1")]
+    pub(super) seconds: i64,
+    #[prost(int32, tag = "2")]
+    pub(super) nanos: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]

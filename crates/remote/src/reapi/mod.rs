@@ -43,12 +43,18 @@
 //! that makes a call polls the protocol, and waits for the socket until the call's deadline or cancellation. So no thread stays
 //! behind, and a forked child makes its own connections. With `tonic`, there would be 45 further packages in place of 9, and a
 //! runtime whose threads a forked child does not have. Messages are structs with the fields that are used, so no `protoc` is needed.
-//! Servers that demand credentials in a header or a client's certificate are not supported.
+//!
+//! # Credentials
+//!
+//! A client is known by headers that it sends with each call, or by its certificate. Headers come from a file, which is read again
+//! when the server answers `UNAUTHENTICATED` or `PERMISSION_DENIED`: if they differ, the calls are made again with them, once. A
+//! server's text that an error shows has none of them.
 
 mod abilities;
 mod blobs;
 mod client;
 mod connection;
+mod credentials;
 mod engine;
 mod failure;
 mod fetch;

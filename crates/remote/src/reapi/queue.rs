@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use super::failure::Failure;
-use super::status::Code;
+use super::status::{Code, Status};
 
 /// The number of calls in progress before anything is known of a server.
 const FIRST_WINDOW: usize = 16;
@@ -53,6 +53,8 @@ pub(super) struct Queue<'a> {
     most: usize,
     window: &'a Window,
     refused: Option<Refused>,
+    /// That the server processes no further call over this connection. Those that it has begun are answered.
+    end: Option<Failure>,
 }
 
 /// That the server refused the last calls because it has too many.
@@ -66,7 +68,7 @@ struct Refused {
 
 impl<'a> Queue<'a> {
     pub(super) fn new(waiting: Vec<usize>, most: usize, window: &'a Window) -> Self {
-        Self { waiting: waiting.into(), most, window, refused: None }
+        Self { waiting: waiting.into(), most, window, refused: None, end: None }
     }
 
     /// Makes all calls, and passes their answers to `done`.
@@ -83,8 +85,8 @@ impl<'a> Queue<'a> {
                 {
                     in_progress.push((number, Box::pin(call(number))));
                 }
-                if in_progress.is_empty() && self.waiting.is_empty() {
-                    return Poll::Ready(Ok(()));
+                if in_progress.is_empty() && (self.waiting.is_empty() || self.end.is_some()) {
+                    return Poll::Ready(self.end.take().map_or(Ok(()), Err));
                 }
                 if !self.poll(&mut in_progress, &mut done, waker)? {
                     return Poll::Pending;
@@ -116,10 +118,11 @@ impl<'a> Queue<'a> {
                     done(number, value);
                 }
                 Err(Failure::Status(status))
-                    if status.code == Code::RESOURCE_EXHAUSTED && self.waits(Instant::now()) =>
+                    if is_temporary(&status) && self.waits(Instant::now(), status.retry_after) =>
                 {
                     self.waiting.push_back(number);
                 }
+                Err(failure @ Failure::Unprocessed(_)) => self.end = Some(failure),
                 Err(failure) => return Err(failure),
             }
         }
@@ -127,15 +130,17 @@ impl<'a> Queue<'a> {
     }
 
     fn next(&mut self, now: Instant) -> Option<usize> {
-        let may_begin = self.refused.as_ref().is_none_or(|refused| now >= refused.until);
+        let may_begin =
+            self.end.is_none() && self.refused.as_ref().is_none_or(|refused| now >= refused.until);
         if may_begin { self.waiting.pop_front() } else { None }
     }
 
-    /// Records that a call was refused. Returns whether it is made again.
-    fn waits(&mut self, now: Instant) -> bool {
+    /// Records that a call was refused, and when the server wants it again. Returns whether it is made again.
+    fn waits(&mut self, now: Instant, retry_after: Option<Duration>) -> bool {
         self.window.shrink();
         let refused = self.refused.get_or_insert(Refused { since: now, until: now, next_wait: FIRST_WAIT });
-        if now.saturating_duration_since(refused.since) > PATIENCE {
+        let retry_after = retry_after.unwrap_or_default();
+        if now.saturating_duration_since(refused.since).saturating_add(retry_after) > PATIENCE {
             return false;
         }
         // Calls that were begun together and are refused together count once.
@@ -143,7 +148,18 @@ impl<'a> Queue<'a> {
             refused.until = now + jittered(refused.next_wait);
             refused.next_wait = (refused.next_wait * 2).min(LONGEST_WAIT);
         }
+        refused.until = refused.until.max(now + retry_after);
         true
+    }
+}
+
+/// Whether the call is to be made again after a while.
+fn is_temporary(status: &Status) -> bool {
+    match status.code {
+        Code::RESOURCE_EXHAUSTED => true,
+        // Without a time, the server is gone, or its proxy has no other one.
+        Code::UNAVAILABLE => status.retry_after.is_some(),
+        _ => false,
     }
 }
 
@@ -160,7 +176,6 @@ mod tests {
     use std::task::Waker;
     use std::thread;
 
-    use super::super::status::Status;
     use super::*;
 
     fn run<F: Future<Output = Result<usize, Failure>>>(
@@ -231,6 +246,34 @@ mod tests {
     }
 
     #[test]
+    fn a_server_says_when_it_wants_a_call_again() {
+        let unavailable = |retry_after: Option<Duration>| {
+            let mut status = Status::new(Code::UNAVAILABLE, "starting");
+            status.retry_after = retry_after;
+            Failure::Status(status)
+        };
+        let run_once = |retry_after: Option<Duration>| {
+            let calls = Cell::new(0);
+            let call = |number: usize| {
+                calls.set(calls.get() + 1);
+                let is_first = calls.get() == 1;
+                async move { if is_first { Err(unavailable(retry_after)) } else { Ok(number) } }
+            };
+            let began = Instant::now();
+            let (answer, _) = run(1, 64, &Window::default(), call);
+            (answer, calls.get(), began.elapsed())
+        };
+        let wait = Duration::from_millis(300);
+        let (answer, calls, took) = run_once(Some(wait));
+        assert_eq!((answer, calls), (Ok(()), 2));
+        assert!(took >= wait);
+        for other in [None, Some(PATIENCE + wait), Some(Duration::MAX)] {
+            let (answer, calls, _) = run_once(other);
+            assert_eq!((answer, calls), (Err(unavailable(other)), 1));
+        }
+    }
+
+    #[test]
     fn no_more_than_allowed_are_in_progress() {
         for (most, expected) in [(1, 1), (3, 3), (64, FIRST_WINDOW)] {
             let (open, highest) = (Cell::new(0), RefCell::new(0));
@@ -253,6 +296,29 @@ mod tests {
             assert_eq!((answer, done.len()), (Ok(()), expected));
             assert_eq!(highest.into_inner(), expected);
         }
+    }
+
+    #[test]
+    fn calls_in_progress_are_answered_if_no_further_one_is() {
+        let begun = Cell::new(0);
+        let call = |number: usize| {
+            begun.set(begun.get() + 1);
+            let mut polls = 0;
+            async move {
+                if number == 3 {
+                    return Err(Failure::Unprocessed("no more".to_owned()));
+                }
+                poll_fn(|_| {
+                    polls += 1;
+                    if polls > number { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+                Ok(number)
+            }
+        };
+        let (answer, done) = run(100, 10, &Window::default(), call);
+        assert_eq!(answer, Err(Failure::Unprocessed("no more".to_owned())));
+        assert_eq!((done, begun.get()), (vec![0, 1, 2, 4, 5, 6, 7, 8, 9], 10));
     }
 
     #[test]

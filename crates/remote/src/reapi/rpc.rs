@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
@@ -16,6 +17,7 @@ use prost::Message;
 
 use super::failure::Failure;
 use super::status::{Code, Status};
+use crate::headers::Headers;
 
 /// The bytes before each message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
@@ -26,6 +28,8 @@ const USER_AGENT: &str = concat!("opkeep/", env!("CARGO_PKG_VERSION"));
 pub(super) struct Rpc {
     pub(super) requests: SendRequest<Bytes>,
     pub(super) server: Rc<ServerName>,
+    /// The headers of each call besides those of gRPC.
+    pub(super) headers: Arc<Headers>,
     pub(super) deadline: Instant,
     /// Whether an answer to any call has arrived.
     pub(super) has_answer: Rc<Cell<bool>>,
@@ -81,30 +85,36 @@ impl Rpc {
         self.has_answer.set(true);
         let (head, mut body) = response.into_parts();
         if head.status != StatusCode::OK {
-            return Err(Status::read(&head.headers).unwrap_or(Status::of_http(head.status)).into());
+            return Err(self.status(&head.headers).unwrap_or(Status::of_http(head.status)).into());
         }
-        if let Some(status) = Status::read(&head.headers) {
+        if let Some(status) = self.status(&head.headers) {
             return ended(status);
         }
         if !is_grpc(&head.headers) {
             return Err(Failure::invalid("the server does not speak gRPC"));
         }
         receive_all(&mut body, largest, &mut receive).await?;
-        let status = body.trailers().await?.as_ref().and_then(Status::read);
+        let status = body.trailers().await?.and_then(|trailers| self.status(&trailers));
         ended(status.ok_or_else(|| Failure::invalid(format!("the answer to `{method}` has no status")))?)
+    }
+
+    /// Reads the status from the last headers of an answer. A server may name the credentials that it refuses.
+    fn status(&self, headers: &HeaderMap) -> Option<Status> {
+        Status::read(headers, |message| self.headers.remove_from(message))
     }
 
     fn head(&self, method: &str) -> Result<Request<()>, Failure> {
         let time = self.deadline.saturating_duration_since(Instant::now()).as_millis();
         // gRPC allows eight digits.
         let time = time.clamp(1, 99_999_999);
-        Request::post(format!("{}://{}{method}", self.server.scheme, self.server.authority))
+        let head = Request::post(format!("{}://{}{method}", self.server.scheme, self.server.authority))
             .header("te", "trailers")
             .header(CONTENT_TYPE, "application/grpc")
             .header("grpc-timeout", format!("{time}m"))
-            .header("user-agent", USER_AGENT)
-            .body(())
-            .map_err(|error| Failure::invalid(error.to_string()))
+            .header("grpc-accept-encoding", "identity")
+            .header("user-agent", USER_AGENT);
+        let head = self.headers.iter().fold(head, |head, (name, value)| head.header(name, value));
+        head.body(()).map_err(|error| Failure::invalid(error.to_string()))
     }
 }
 

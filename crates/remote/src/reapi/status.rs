@@ -1,9 +1,14 @@
 //! The status of a gRPC call, and what it means for the cache.
 
 use std::fmt;
+use std::time::Duration;
 
+use base64ct::{Base64Unpadded, Encoding};
 use http::HeaderMap;
 use opkeep_cache::RemoteError;
+use prost::Message;
+
+use super::messages::{BlobStatus, Delay, RetryInfo};
 
 /// The largest number of characters of a server's message that an error contains.
 const LONGEST_TEXT: usize = 300;
@@ -56,19 +61,24 @@ impl Code {
 pub(super) struct Status {
     pub(super) code: Code,
     message: String,
+    /// The time after which the server wants the call again, if it said one.
+    pub(super) retry_after: Option<Duration>,
 }
 
 impl Status {
     pub(super) fn new(code: Code, message: &str) -> Self {
         let shown = |symbol: char| if symbol.is_control() { ' ' } else { symbol };
-        Self { code, message: message.chars().map(shown).take(LONGEST_TEXT).collect() }
+        let message = message.chars().map(shown).take(LONGEST_TEXT).collect();
+        Self { code, message, retry_after: None }
     }
 
-    /// Reads the status from the last headers of an answer. `None`: they have none.
-    pub(super) fn read(headers: &HeaderMap) -> Option<Self> {
+    /// Reads the status from the last headers of an answer. `None`: they have none. The message is shown after `redact`.
+    pub(super) fn read(headers: &HeaderMap, redact: impl Fn(&str) -> String) -> Option<Self> {
         let code = headers.get("grpc-status")?.to_str().ok()?.parse().ok()?;
         let message = headers.get("grpc-message").map_or(String::new(), |text| decoded(text.as_bytes()));
-        Some(Self::new(Code(code), &message))
+        let details = headers.get("grpc-status-details-bin").and_then(|text| details(text.as_bytes()));
+        let retry_after = details.and_then(|status| retry_after(&status));
+        Some(Self { retry_after, ..Self::new(Code(code), &redact(&message)) })
     }
 
     /// The status of an answer that a proxy gave, by gRPC's table.
@@ -108,6 +118,20 @@ impl From<Status> for RemoteError {
     }
 }
 
+/// Decodes the status with details, which gRPC writes in Base64 with or without padding.
+fn details(text: &[u8]) -> Option<BlobStatus> {
+    let text = std::str::from_utf8(text).ok()?.trim_end_matches('=');
+    BlobStatus::decode(&Base64Unpadded::decode_vec(text).ok()?[..]).ok()
+}
+
+/// Returns the time that a `RetryInfo` among the details has.
+fn retry_after(status: &BlobStatus) -> Option<Duration> {
+    let info = status.details.iter().find(|detail| detail.type_url.ends_with("/google.rpc.RetryInfo"))?;
+    let Delay { seconds, nanos } = RetryInfo::decode(&info.value[..]).ok()?.retry_delay?;
+    let nanos = u32::try_from(nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?;
+    Some(Duration::new(u64::try_from(seconds).ok()?, nanos))
+}
+
 /// Decodes `%xx`, as gRPC writes a message in a header. What is not encoded in this way stays.
 fn decoded(text: &[u8]) -> String {
     let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
@@ -126,6 +150,7 @@ fn decoded(text: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::messages::Detail;
     use super::*;
 
     #[test]
@@ -134,7 +159,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert("grpc-status", code.parse().unwrap());
             headers.insert("grpc-message", message.parse().unwrap());
-            Status::read(&headers)
+            Status::read(&headers, str::to_owned)
         };
         let status = read("5", "no %22blob%22 of 100%25, %zz, %4").unwrap();
         assert_eq!(status.to_string(), "NOT_FOUND: no \"blob\" of 100%, %zz, %4");
@@ -142,8 +167,36 @@ mod tests {
         assert_eq!(read("99", "x").unwrap().to_string(), "an unknown status: x");
         assert_eq!(read("-1", "%0a%1b[31m").unwrap().to_string(), "an unknown status:   [31m");
         assert_eq!(read("x", ""), None);
-        assert_eq!(Status::read(&HeaderMap::new()), None);
+        assert_eq!(Status::read(&HeaderMap::new(), str::to_owned), None);
         assert!(read("2", &"x".repeat(5000)).unwrap().to_string().len() < 400);
+    }
+
+    #[test]
+    fn a_time_to_try_again_is_in_the_details() {
+        let read = |details: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("grpc-status", "14".parse().unwrap());
+            headers.insert("grpc-status-details-bin", details.parse().unwrap());
+            Status::read(&headers, str::to_owned).unwrap().retry_after
+        };
+        let info = |type_url: &str, seconds, nanos| {
+            let value = RetryInfo { retry_delay: Some(Delay { seconds, nanos }) }.encode_to_vec();
+            let other =
+                Detail { type_url: "type.googleapis.com/google.rpc.Help".to_owned(), value: vec![255] };
+            let details = vec![other, Detail { type_url: type_url.to_owned(), value }];
+            let status = BlobStatus { code: 14, message: "later".to_owned(), details };
+            Base64Unpadded::encode_string(&status.encode_to_vec())
+        };
+        const RETRY: &str = "type.googleapis.com/google.rpc.RetryInfo";
+        let text = info(RETRY, 1, 500_000_000);
+        assert_eq!(read(&text), Some(Duration::from_millis(1500)));
+        assert_eq!(read(&format!("{text}==")), Some(Duration::from_millis(1500)));
+        for strange in [info("google.rpc.RetryInfo", 1, 0), info(RETRY, -1, 0), info(RETRY, 1, -1)] {
+            assert_eq!(read(&strange), None);
+        }
+        for strange in ["", "%", &text[..text.len() / 2], &text[1..]] {
+            assert_eq!(read(strange), None, "{strange}");
+        }
     }
 
     #[test]

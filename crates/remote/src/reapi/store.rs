@@ -10,7 +10,8 @@ use super::client::Calls;
 use super::engine::{MOST_CALLS, MOST_TRANSFERS, ReapiEngine};
 use super::failure::Failure;
 use super::messages::{
-    ActionResult, BlobDigest, FindMissingBlobsRequest, FindMissingBlobsResponse, UpdateActionResultRequest,
+    ActionResult, BlobDigest, FindMissingBlobsRequest, FindMissingBlobsResponse, SHA256,
+    UpdateActionResultRequest,
 };
 use super::object::{Stored, action, command, result};
 use super::rpc::Rpc;
@@ -25,6 +26,16 @@ struct New<'a> {
     object: RemoteObject<'a>,
     action: Stored,
     content: BlobDigest,
+}
+
+/// What became of the result of an object's action.
+enum Updated {
+    /// It is stored.
+    Stored,
+    /// The server keeps another one, with its reason.
+    Kept(Status),
+    /// The server has none, since it lacks a blob.
+    Incomplete(Status),
 }
 
 /// Blobs by their digest.
@@ -63,17 +74,26 @@ impl ReapiEngine {
         created.iter().for_each(|index| new[*index].add_blobs(&mut needed));
         needed.retain(|digest, _| missing.contains(*digest));
         self.upload(&needed, &abilities, context)?;
-        let calls = Calls { count: created.len(), most: MOST_CALLS, stores: true, context };
-        self.client.each(
-            &calls,
-            |rpc, number| self.update(rpc, &new[created[number]]),
-            |number, refused| {
-                if refused.is_some() {
-                    answers[created[number]] = PutAnswer::Existed;
-                }
-            },
-        )?;
-        Ok(answers)
+        let mut incomplete = Vec::new();
+        self.update_all(&new, &created, context, |index, updated| match updated {
+            Updated::Stored => {}
+            Updated::Kept(_) => answers[index] = PutAnswer::Existed,
+            Updated::Incomplete(_) => incomplete.push(index),
+        })?;
+        if incomplete.is_empty() {
+            return Ok(answers);
+        }
+        // What the server had a moment ago is evicted, or it does not look for blobs where it stores them.
+        let mut needed = Blobs::from([(&command.digest, &command.bytes[..])]);
+        incomplete.iter().for_each(|index| new[*index].add_blobs(&mut needed));
+        self.upload(&needed, &abilities, context)?;
+        let mut refusal = None;
+        self.update_all(&new, &incomplete, context, |index, updated| match updated {
+            Updated::Stored => {}
+            Updated::Kept(_) => answers[index] = PutAnswer::Existed,
+            Updated::Incomplete(status) => refusal = Some(status),
+        })?;
+        refusal.map_or(Ok(answers), |status| Err(status.into()))
     }
 
     pub(super) fn replace_all(
@@ -91,16 +111,29 @@ impl ReapiEngine {
             self.upload(&blobs, &abilities, context)?;
         }
         let mut refusal = None;
-        let calls = Calls { count: new.len(), most: MOST_CALLS, stores: true, context };
-        self.client.each(
-            &calls,
-            |rpc, index| self.update(rpc, &new[index]),
-            |_, refused| refusal = refusal.take().or(refused),
-        )?;
-        refusal.map_or(Ok(()), |status: Status| {
-            let reason = format!("the server does not replace an action's result: {status}");
-            Err(Status::new(Code::FAILED_PRECONDITION, &reason).into())
-        })
+        let all: Vec<_> = (0..new.len()).collect();
+        self.update_all(&new, &all, context, |_, updated| match updated {
+            Updated::Stored => {}
+            Updated::Kept(status) => {
+                let reason = format!("the server does not replace an action's result: {status}");
+                refusal = Some(Status::new(Code::FAILED_PRECONDITION, &reason));
+            }
+            Updated::Incomplete(status) => refusal = Some(status),
+        })?;
+        refusal.map_or(Ok(()), |status| Err(status.into()))
+    }
+
+    /// Stores the results of the objects with these numbers, and passes the outcome of each to `done`.
+    fn update_all(
+        &self,
+        new: &[New<'_>],
+        numbers: &[usize],
+        context: &RemoteContext<'_>,
+        mut done: impl FnMut(usize, Updated),
+    ) -> Result<(), Failure> {
+        let calls = Calls { count: numbers.len(), most: MOST_CALLS, stores: true, context };
+        let update = |rpc: Rpc, at: usize| self.update(rpc, &new[numbers[at]]);
+        self.client.each(&calls, update, |at, updated| done(numbers[at], updated))
     }
 
     /// Returns what the server can do, if it takes these objects.
@@ -141,6 +174,7 @@ impl ReapiEngine {
             let request = FindMissingBlobsRequest {
                 instance_name: self.instance.clone(),
                 blob_digests: parts[number].iter().map(|digest| (*digest).clone()).collect(),
+                digest_function: SHA256,
             };
             async move {
                 rpc.unary::<FindMissingBlobsResponse>(FIND_MISSING_BLOBS, &request, LARGEST_MESSAGE).await
@@ -179,21 +213,23 @@ impl ReapiEngine {
         self.client.each(&calls, write, |_, ()| {})
     }
 
-    /// Stores the result of an object's action. Returns the server's reason if it keeps another result, which exists.
-    async fn update(&self, rpc: Rpc, new: &New<'_>) -> Result<Option<Status>, Failure> {
+    /// Stores the result of an object's action.
+    async fn update(&self, rpc: Rpc, new: &New<'_>) -> Result<Updated, Failure> {
         let request = UpdateActionResultRequest {
             instance_name: self.instance.clone(),
             action_digest: Some(new.action.digest.clone()),
             action_result: Some(result(&new.content)),
+            digest_function: SHA256,
         };
         let answer = rpc.clone().unary::<ActionResult>(UPDATE_ACTION_RESULT, &request, LARGEST_MESSAGE).await;
         let status = match answer {
-            Ok(_) => return Ok(None),
-            // What servers answer that store each result once: the API has no status for it.
+            Ok(_) => return Ok(Updated::Stored),
+            // What servers answer that store each result once, for which the API has no status, and those that lack a blob.
             Err(Failure::Status(
                 status @ Status {
                     code:
                         Code::ALREADY_EXISTS
+                        | Code::NOT_FOUND
                         | Code::FAILED_PRECONDITION
                         | Code::ABORTED
                         | Code::INTERNAL
@@ -204,10 +240,13 @@ impl ReapiEngine {
             Err(failure) => return Err(failure),
         };
         match self.look_up(rpc, new.object.name, false).await? {
+            None if matches!(status.code, Code::FAILED_PRECONDITION | Code::NOT_FOUND) => {
+                Ok(Updated::Incomplete(status))
+            }
             None => Err(status.into()),
             // An earlier attempt, or another host, has stored the same.
-            Some((digest, _)) if digest == new.content => Ok(None),
-            Some(_) => Ok(Some(status)),
+            Some((digest, _)) if digest == new.content => Ok(Updated::Stored),
+            Some(_) => Ok(Updated::Kept(status)),
         }
     }
 }

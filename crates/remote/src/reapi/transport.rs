@@ -18,6 +18,8 @@ struct State {
     stream: Stream,
     /// Whether bytes wait to be written.
     is_blocked: bool,
+    /// Whether bytes have arrived.
+    has_read: bool,
     /// The number of reads until the protocol's turn ends.
     reads_left: usize,
 }
@@ -26,9 +28,17 @@ struct State {
 /// than the protocol parses.
 const READS_PER_TURN: usize = 64;
 
+/// The maximum length of a line of HTTP/1 that is shown.
+const LONGEST_LINE: usize = 100;
+
 impl Transport {
     pub(super) fn new(stream: Stream) -> Self {
-        Self(Arc::new(Mutex::new(State { stream, is_blocked: false, reads_left: READS_PER_TURN })))
+        Self(Arc::new(Mutex::new(State {
+            stream,
+            is_blocked: false,
+            has_read: false,
+            reads_left: READS_PER_TURN,
+        })))
     }
 
     /// Begins a turn of the protocol, which ends after some reads even if more has arrived.
@@ -64,6 +74,15 @@ fn poll<T>(answer: io::Result<T>) -> Poll<io::Result<T>> {
     }
 }
 
+/// Returns the first line of what a server sends, if it is that of an answer in HTTP/1.
+fn http1_status(bytes: &[u8]) -> Option<String> {
+    if !bytes.starts_with(b"HTTP/1.") {
+        return None;
+    }
+    let line = bytes.iter().copied().take(LONGEST_LINE).take_while(|byte| !byte.is_ascii_control());
+    Some(String::from_utf8_lossy(&line.collect::<Vec<_>>()).into_owned())
+}
+
 impl AsyncRead for Transport {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -77,7 +96,16 @@ impl AsyncRead for Transport {
             return Poll::Pending;
         };
         state.reads_left = reads_left;
-        let answer = poll(state.stream.read_now(buffer.initialize_unfilled()));
+        let bytes = buffer.initialize_unfilled();
+        let answer = poll(state.stream.read_now(bytes));
+        if let Poll::Ready(Ok(length)) = answer
+            && !std::mem::replace(&mut state.has_read, true)
+            && let Some(line) = bytes.get(..length).and_then(http1_status)
+        {
+            let reason =
+                format!("the server, or a proxy before it, does not speak HTTP/2: it answers `{line}`");
+            return Poll::Ready(Err(io::Error::other(reason)));
+        }
         answer.map_ok(|length| buffer.advance(length))
     }
 }

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use opkeep_cache::RemoteError;
-use opkeep_cache::fs::{Fs, without_fork};
+use opkeep_cache::fs::Fs;
 
 use super::profile::{FileKind, Profile};
 use crate::options::Variable;
@@ -91,7 +90,7 @@ impl Sources {
     }
 
     /// Returns the access key. The error says what is missing.
-    fn keys(&self) -> Result<Keys, String> {
+    pub(super) fn keys(&self) -> Result<Keys, String> {
         let variables = if self.profile.is_none() { self.keys_of_variables()? } else { None };
         if let Some(keys) = variables {
             return Ok(keys);
@@ -178,45 +177,6 @@ fn checked(access_key: String, secret: String, token: Option<String>, place: &st
         return Err(format!("the access key in {place} has characters that no access key has"));
     }
     Ok(Keys { access_key, secret: Secret::new(secret), token: token.map(Secret::new) })
-}
-
-/// The access key that is in use.
-pub(super) struct Credentials {
-    sources: Sources,
-    current: Mutex<Option<Arc<Keys>>>,
-}
-
-impl Credentials {
-    pub(super) fn new(sources: Sources) -> Self {
-        Self { sources, current: Mutex::default() }
-    }
-
-    /// Returns the access key.
-    pub(super) fn get(&self) -> Result<Arc<Keys>, RemoteError> {
-        self.change(|current| current.clone()).map_or_else(|| self.read(), Ok)
-    }
-
-    /// Returns the access key after the server has refused `expired`. `None`: there is no other.
-    pub(super) fn renew(&self, expired: &Keys) -> Result<Option<Arc<Keys>>, RemoteError> {
-        let is_other = |keys: &Arc<Keys>| **keys != *expired;
-        // Another call may have read it meanwhile.
-        match self.change(|current| current.clone()).filter(is_other) {
-            Some(keys) => Ok(Some(keys)),
-            None => Ok(Some(self.read()?).filter(is_other)),
-        }
-    }
-
-    fn read(&self) -> Result<Arc<Keys>, RemoteError> {
-        let keys = self.sources.keys().map_err(|reason| RemoteError::Refused { reason })?;
-        let keys = Arc::new(keys);
-        let before = self.change(|current| current.replace(Arc::clone(&keys)));
-        drop(before);
-        Ok(keys)
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut Option<Arc<Keys>>) -> T) -> T {
-        without_fork(|| change(&mut self.current.lock().unwrap_or_else(PoisonError::into_inner)))
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use opkeep_cache::{
     RemoteContext, RemoteEngine, RemoteError, RemoteObject,
 };
 
-use super::credentials::{Credentials, Keys, Sources};
+use super::credentials::{Keys, Sources};
 use super::error::ServerError;
 use super::place::{DEFAULT_REGION, Place};
 use super::sign::{Signable, authorization};
@@ -18,6 +18,7 @@ use super::time::Timestamp;
 use crate::http::{Answer, Client, Request};
 use crate::net::check;
 use crate::options::OpenOptions;
+use crate::renewable::Renewable;
 use crate::url::{RemoteUrl, S3Url};
 
 /// The size of the largest object: larger ones would not fit in memory several at a time.
@@ -32,7 +33,7 @@ pub(crate) struct S3Engine {
     region: String,
     pub(super) place: Place,
     client: Client,
-    credentials: Credentials,
+    credentials: Renewable<Keys>,
     /// The seconds that the server's clock is ahead of this machine's, if it refused a request for its time.
     clock_offset: AtomicI64,
     pub(super) capabilities: OnceLock<Capabilities>,
@@ -86,7 +87,7 @@ impl S3Engine {
             client: Client::new(connect(&place)?),
             region,
             place,
-            credentials: Credentials::new(sources),
+            credentials: Renewable::new(move || sources.keys()),
             clock_offset: AtomicI64::new(0),
             capabilities: OnceLock::new(),
         })

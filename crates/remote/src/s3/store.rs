@@ -1,12 +1,11 @@
 //! Objects into the bucket, and out of it.
 
-use std::hash::{BuildHasher, RandomState};
-
 use opkeep_cache::{ExclusiveCreate, ObjectName, PutAnswer, RemoteContext, RemoteError, RemoteObject};
 
 use super::engine::{Call, LARGEST_OBJECT, Outcome, S3Engine};
 use super::error::ServerError;
 use super::parallel::for_each;
+use crate::check_objects::probe_name;
 
 /// The number of attempts to create an object while the server reports conflicts with requests of others.
 pub(super) const MOST_ATTEMPTS: usize = 4;
@@ -171,8 +170,7 @@ impl S3Engine {
 
     /// Creates an object twice, and learns whether the server replaces an existing one. Keys that may not write have no leases.
     pub(super) fn probe(&self, context: &RemoteContext<'_>) -> Result<ExclusiveCreate, RemoteError> {
-        let name = ObjectName::new(format!("probe/{:016x}", RandomState::new().hash_one(0)));
-        let name = name.map_err(|error| RemoteError::Refused { reason: error.to_string() })?;
+        let name = probe_name().map_err(|error| RemoteError::Refused { reason: error.to_string() })?;
         let first = match self.try_put_if(&name, b"", ABSENT, context)? {
             Err(error) if error.is("AccessDenied") => return Ok(ExclusiveCreate::None),
             first => first?,

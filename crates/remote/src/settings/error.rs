@@ -5,6 +5,7 @@ use opkeep_trust::TrustError;
 use thiserror::Error;
 
 use crate::error::OpenError;
+use crate::headers::HeaderError;
 
 /// A setting is not valid. The text names the origin of the setting, and has no part of it that could be a password or a key.
 #[derive(Debug, Error)]
@@ -23,6 +24,28 @@ pub enum SettingsError {
         origin: String,
         /// The problem.
         source: OpenError,
+    },
+    /// The headers are not valid.
+    #[error("{origin}: {source}")]
+    Headers {
+        /// The setting.
+        origin: String,
+        /// The problem.
+        source: HeaderError,
+    },
+    /// Headers are given twice.
+    #[error("{one} and {other} are both set, expected one")]
+    HeadersTwice {
+        /// The setting with headers.
+        one: String,
+        /// The setting with a file of headers.
+        other: String,
+    },
+    /// The key of a client's certificate is given without the certificate.
+    #[error("{origin} is set, and there is no certificate that the key belongs to")]
+    NoCertificate {
+        /// The setting.
+        origin: String,
     },
     /// The use of the remote cache is not valid.
     #[error("{origin} is `{text}`: {source}")]

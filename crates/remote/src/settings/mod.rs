@@ -21,7 +21,7 @@ pub use self::error::SettingsError;
 pub use self::text::SettingText;
 pub use self::variables::{HOST_KEY_PATH, Lookup, Variables};
 use crate::open::open;
-use crate::options::OpenOptions;
+use crate::options::{ClientCertificate, HeaderSource, OpenOptions};
 
 /// The settings of a remote cache and of trust in kernels, as texts. All of them may be unset.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,17 @@ pub struct RemoteSettings {
     pub trusted_keys: Option<SettingText>,
     /// The file of the key by which this host recognizes what it built: see [`TrustConfig::host_key_file`].
     pub host_key_file: Option<PathBuf>,
-    /// What the client of an engine needs besides the URL.
+    /// The headers that a server of the Remote Execution API gets with each call, one a line as `name: value`.
+    pub headers: Option<SettingText>,
+    /// A file of headers, which is read again when the server refuses them. Not together with `headers`.
+    pub headers_file: Option<SettingText>,
+    /// The file of certificates whose authorities are trusted for TLS. If unset, the system's.
+    pub tls_ca: Option<SettingText>,
+    /// The file of the certificate by which this client is known. If unset, it has none.
+    pub tls_certificate: Option<SettingText>,
+    /// The file of the certificate's key. If unset, it is in the certificate's file.
+    pub tls_key: Option<SettingText>,
+    /// What the client of an engine needs besides the URL and the settings above.
     pub options: OpenOptions,
 }
 
@@ -48,7 +58,18 @@ impl RemoteSettings {
     /// Returns the settings, with those that are unset from variables. A variable that is empty counts as unset.
     #[must_use]
     pub fn or_variables(self, variables: &Variables) -> Self {
-        let Self { url, mode, namespace, sign_key, trusted_keys, host_key_file, mut options } = self;
+        let Self { url, mode, namespace, sign_key, trusted_keys, host_key_file, .. } = self;
+        let Self { headers, headers_file, tls_ca, tls_certificate, tls_key, mut options, .. } = self;
+        let (headers, headers_file) = match (headers, headers_file) {
+            (None, None) => (variables.setting("REMOTE_HEADERS"), variables.setting("REMOTE_HEADERS_FILE")),
+            named => named,
+        };
+        let (tls_certificate, tls_key) = match (tls_certificate, tls_key) {
+            (None, None) => {
+                (variables.setting("REMOTE_TLS_CERTIFICATE"), variables.setting("REMOTE_TLS_KEY"))
+            }
+            named => named,
+        };
         if options.variable.is_none() {
             options.variable = Some(variables.texts());
         }
@@ -59,6 +80,11 @@ impl RemoteSettings {
             sign_key: sign_key.or_else(|| variables.setting("SIGN_KEY")),
             trusted_keys: trusted_keys.or_else(|| variables.setting("TRUSTED_KEYS")),
             host_key_file: host_key_file.or_else(|| variables.host_key_file()),
+            headers,
+            headers_file,
+            tls_ca: tls_ca.or_else(|| variables.setting("REMOTE_TLS_CA")),
+            tls_certificate,
+            tls_key,
             options,
         }
     }
@@ -92,12 +118,48 @@ impl RemoteSettings {
     /// Returns the client of the engine; `None` if there is no URL. It connects when it is called first.
     ///
     /// # Errors
-    /// The URL is not valid, or this build has no client for the engine.
+    /// The URL is not valid, or this build has no client for the engine, or those of [`open_options`](Self::open_options).
     pub fn engine(&self) -> Result<Option<Arc<dyn RemoteEngine>>, SettingsError> {
         let Some(url) = &self.url else { return Ok(None) };
-        let opened = open(url.text()?, &self.options);
+        let opened = open(url.text()?, &self.open_options()?);
         // The URL may contain a password, so it is in no message.
         opened.map(Some).map_err(|source| SettingsError::Url { origin: url.origin().to_owned(), source })
+    }
+
+    /// Returns what the client of an engine needs besides the URL. Files are not read yet.
+    ///
+    /// # Errors
+    /// Headers are not valid, or given twice; a key has no certificate.
+    pub fn open_options(&self) -> Result<OpenOptions, SettingsError> {
+        let mut options = self.options.clone();
+        let path = |setting: &SettingText| PathBuf::from(setting.value());
+        let origin = |setting: &SettingText| setting.origin().to_owned();
+        if let Some(file) = &self.tls_ca {
+            options.authorities = Some(path(file));
+        }
+        match (&self.tls_certificate, &self.tls_key) {
+            (Some(certificate), key) => {
+                let (certificate, key) = (path(certificate), path(key.as_ref().unwrap_or(certificate)));
+                options.client_certificate = Some(ClientCertificate { certificate, key });
+            }
+            (None, Some(key)) => return Err(SettingsError::NoCertificate { origin: origin(key) }),
+            (None, None) => {}
+        }
+        match (&self.headers, &self.headers_file) {
+            (Some(one), Some(other)) => {
+                return Err(SettingsError::HeadersTwice { one: origin(one), other: origin(other) });
+            }
+            // A header has a secret, so it is in no message.
+            (Some(headers), None) => {
+                let parsed = headers.text()?.parse();
+                let parsed =
+                    parsed.map_err(|source| SettingsError::Headers { origin: origin(headers), source })?;
+                options.headers = Some(HeaderSource::Given(parsed));
+            }
+            (None, Some(file)) => options.headers = Some(HeaderSource::File(path(file))),
+            (None, None) => {}
+        }
+        Ok(options)
     }
 
     /// Returns the use of the remote tier.

@@ -13,6 +13,7 @@ use opkeep_fs::Fs;
 use opkeep_trust::SigningKey;
 
 use super::{RemoteSettings, SettingText, SettingsError, Variables};
+use crate::options::{HeaderSource, OpenOptions};
 
 const PASSWORD: &str = "s3cret";
 
@@ -96,6 +97,41 @@ fn messages_name_the_origin_and_no_secret() {
     assert!(error(settings.trust()).starts_with("here is `a/b`: "));
     settings.namespace = Some(SettingText::new(OsString::from_vec(vec![0xff]), "here"));
     assert_eq!(error(settings.namespace()), "here is not UTF-8");
+}
+
+#[test]
+fn headers_and_certificates_become_options() {
+    let all = variables(&[
+        ("X_REMOTE_HEADERS", "authorization: Bearer s3cret"),
+        ("X_REMOTE_TLS_CA", "ca.pem"),
+        ("X_REMOTE_TLS_CERTIFICATE", "client.pem"),
+    ]);
+    let settings = RemoteSettings::default().or_variables(&all);
+    assert!(!format!("{settings:?}").contains(PASSWORD));
+    let options = settings.open_options().unwrap();
+    assert_eq!(options.authorities.as_deref(), Some(Path::new("ca.pem")));
+    let files = |options: &OpenOptions| {
+        options.client_certificate.clone().map(|files| (files.certificate, files.key))
+    };
+    assert_eq!(files(&options), Some(("client.pem".into(), "client.pem".into())));
+    assert!(matches!(options.headers, Some(HeaderSource::Given(_))));
+    assert!(!format!("{options:?}").contains(PASSWORD));
+
+    // What is named outranks the variables of the same kind, all of them.
+    let mut named = RemoteSettings { headers_file: text("headers"), ..RemoteSettings::default() };
+    (named.tls_certificate, named.tls_key) = (text("own.pem"), text("own.key"));
+    let options = named.or_variables(&all).open_options().unwrap();
+    assert_eq!(options.headers, Some(HeaderSource::File("headers".into())));
+    assert_eq!(files(&options), Some(("own.pem".into(), "own.key".into())));
+
+    let mut settings = RemoteSettings { headers: text("Bearer s3cret"), ..RemoteSettings::default() };
+    settings.url = text("grpcs://host:1");
+    let message = error(settings.engine());
+    assert!(message.starts_with("here: line 1 of the headers") && !message.contains(PASSWORD), "{message}");
+    settings.headers_file = text("file");
+    assert_eq!(error(settings.engine()), "here and here are both set, expected one");
+    (settings.headers, settings.tls_key) = (None, text("key"));
+    assert!(error(settings.engine()).starts_with("here is set, and there is no certificate"));
 }
 
 #[test]

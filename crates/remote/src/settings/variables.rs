@@ -26,7 +26,8 @@ pub struct Variables {
 
 impl Variables {
     /// Creates variables whose settings are called `<prefix>_REMOTE`, `<prefix>_REMOTE_MODE`, `<prefix>_REMOTE_NAMESPACE`,
-    /// `<prefix>_SIGN_KEY` and `<prefix>_TRUSTED_KEYS`. `lookup` is called later, too, on any thread.
+    /// `<prefix>_REMOTE_HEADERS`, `<prefix>_REMOTE_HEADERS_FILE`, `<prefix>_REMOTE_TLS_CA`, `<prefix>_REMOTE_TLS_CERTIFICATE`,
+    /// `<prefix>_REMOTE_TLS_KEY`, `<prefix>_SIGN_KEY` and `<prefix>_TRUSTED_KEYS`. `lookup` is called later, too, on any thread.
     pub fn new(prefix: &str, lookup: Arc<Lookup>) -> Self {
         Self { prefix: prefix.to_owned(), lookup, home: None }
     }

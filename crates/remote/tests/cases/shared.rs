@@ -1,10 +1,17 @@
 //! What several clients are tested for in the same way, beside the [contract](crate::contract).
 
-use opkeep_cache::{ObjectName, PutAnswer, RemoteEngine, RemoteError, RemoteObject};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use libtest_mimic::Failed;
+use opkeep_cache::{Capabilities, ObjectName, PutAnswer, RemoteEngine, RemoteError, RemoteObject};
+use opkeep_remote::{ClientCertificate, OpenOptions, open};
 use opkeep_testkit::fork;
 use opkeep_testkit::proxy::Proxy;
+use opkeep_testkit::servers::{CertificateKind, Server, ServerKind, TestAuthority, TlsFiles};
 
-use crate::contract::{content, get, limits};
+use crate::contract::{answers_of_all_calls, content, get, limits};
 
 /// One dialogue, about a name that is stored with [`CONTENT`], and a new one.
 pub(crate) type Call = fn(&dyn RemoteEngine, &[ObjectName]) -> Result<(), RemoteError>;
@@ -67,4 +74,76 @@ pub(crate) fn ask_encrypted(
         Err(RemoteError::Unreachable { reason }) => assert!(reason.contains("UnknownIssuer"), "{reason}"),
         other => panic!("{other:?}"),
     }
+}
+
+/// The calls of all kinds that fail, about a name that no other call has.
+pub(crate) fn refused_calls(engine: &dyn RemoteEngine, capabilities: &Capabilities) -> Vec<&'static str> {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let name = ObjectName::new(format!("refused/{}", CALLS.fetch_add(1, Ordering::Relaxed))).unwrap();
+    let answers = answers_of_all_calls(engine, capabilities, &[name], &limits());
+    answers.into_iter().filter(|(_, answer)| answer.is_err()).map(|(call, _)| call).collect()
+}
+
+/// A server that serves only clients with a certificate of its authority gets one, and no other; a certificate that expired is
+/// replaced without a new client.
+pub(crate) fn ask_with_certificates(kind: ServerKind, name: fn(&str) -> ObjectName) -> Result<(), Failed> {
+    let (authority, another) = (TestAuthority::create()?, TestAuthority::create()?);
+    let server = Server::start_with_tls(kind, authority.issue(CertificateKind::Valid)?.for_known_clients())?;
+    let client = |certificate: &Path, key: &Path| -> Arc<dyn RemoteEngine> {
+        let mut options = OpenOptions::default();
+        options.authorities = Some(authority.certificate());
+        let (certificate, key) = (certificate.to_owned(), key.to_owned());
+        options.client_certificate = Some(ClientCertificate { certificate, key });
+        open(&server.url(), &options).unwrap()
+    };
+    let of = |files: &TlsFiles| client(&files.certificate, &files.key);
+    let names = [name("certificates")];
+    let found = |engine: &dyn RemoteEngine| get(engine, &names);
+    let valid = authority.issue_for_client(CertificateKind::Valid)?;
+    of(&valid).replace(&[RemoteObject::new(&names[0], CONTENT)], &limits()).unwrap();
+    assert_eq!(found(&*of(&valid)), Ok(vec![Some(CONTENT.to_vec())]));
+
+    // The server refuses these, each in its own words.
+    let mut without = OpenOptions::default();
+    without.authorities = Some(authority.certificate());
+    let expired = authority.issue_for_client(CertificateKind::Expired)?;
+    let refused = [
+        open(&server.url(), &without).unwrap(),
+        of(&expired),
+        of(&another.issue_for_client(CertificateKind::Valid)?),
+    ];
+    for engine in refused {
+        let answer = found(&*engine);
+        assert!(matches!(answer, Err(RemoteError::Unreachable { .. })), "{answer:?}");
+    }
+
+    // These cannot be sent.
+    let missing = authority.certificate().with_file_name("missing.pem");
+    for (engine, expected) in [
+        (client(&missing, &valid.key), "missing.pem"),
+        (client(&valid.certificate, &missing), "missing.pem"),
+        (client(&valid.key, &valid.key), "no certificate"),
+        (client(&valid.certificate, &valid.certificate), "no private key"),
+        (client(&valid.certificate, &expired.key), "cannot be used with the key"),
+    ] {
+        match found(&*engine) {
+            Err(RemoteError::Refused { reason }) => assert!(reason.contains(expected), "{reason}"),
+            other => panic!("{expected}: {other:?}"),
+        }
+    }
+
+    // Both in one file, which expires and is replaced.
+    let file = authority.certificate().with_file_name("both.pem");
+    let engine = client(&file, &file);
+    for (files, is_taken) in [(&expired, false), (&valid, true)] {
+        replace_file(&file, files);
+        assert_eq!(found(&*engine).is_ok(), is_taken);
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a user replaces a certificate")]
+fn replace_file(file: &Path, parts: &TlsFiles) {
+    let parts = [&parts.certificate, &parts.key].map(|part| std::fs::read_to_string(part).unwrap());
+    std::fs::write(file, parts.concat()).unwrap();
 }

@@ -34,6 +34,16 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// The certificate of the authority, which clients have to trust.
     pub authority: PathBuf,
+    /// Whether the server serves only clients that have a certificate of that authority.
+    pub demands_clients: bool,
+}
+
+impl TlsFiles {
+    /// The same, for a server that serves only clients with a certificate of its authority.
+    #[must_use]
+    pub fn for_known_clients(self) -> Self {
+        Self { demands_clients: true, ..self }
+    }
 }
 
 impl TestAuthority {
@@ -64,16 +74,29 @@ impl TestAuthority {
     /// # Errors
     /// As [`create`](Self::create).
     pub fn issue(&self, kind: CertificateKind) -> io::Result<TlsFiles> {
+        self.issue_for("server", kind)
+    }
+
+    /// Makes a certificate of a client.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn issue_for_client(&self, kind: CertificateKind) -> io::Result<TlsFiles> {
+        self.issue_for("client", kind)
+    }
+
+    fn issue_for(&self, owner: &str, kind: CertificateKind) -> io::Result<TlsFiles> {
         let (file, names, days) = match kind {
             CertificateKind::Valid => ("valid", "DNS:localhost,IP:127.0.0.1", "3650"),
             CertificateKind::OtherName => ("other-name", "DNS:other.invalid", "3650"),
             CertificateKind::Expired => ("expired", "DNS:localhost,IP:127.0.0.1", "-1"),
         };
         let [key, request, extensions, certificate] =
-            ["key", "csr", "ext", "pem"].map(|extension| format!("{file}.{extension}"));
-        self.openssl(&["req"], &["-new", "-subj", "/CN=server"], &["-keyout", &key, "-out", &request])?;
+            ["key", "csr", "ext", "pem"].map(|extension| format!("{owner}-{file}.{extension}"));
+        let subject = format!("/CN={owner}");
+        self.openssl(&["req"], &["-new", "-subj", &subject], &["-keyout", &key, "-out", &request])?;
         let text =
-            format!("subjectAltName={names}\nbasicConstraints=CA:FALSE\nextendedKeyUsage=serverAuth\n");
+            format!("subjectAltName={names}\nbasicConstraints=CA:FALSE\nextendedKeyUsage={owner}Auth\n");
         disk::write(&self.path(&extensions), &text)?;
         let authority = ["-CA", "authority.pem", "-CAkey", "authority.key", "-set_serial", "1"];
         self.run(&[
@@ -84,6 +107,7 @@ impl TestAuthority {
             certificate: self.path(&certificate),
             key: self.path(&key),
             authority: self.certificate(),
+            demands_clients: false,
         })
     }
 

@@ -8,6 +8,7 @@ mod certificates;
 mod disk;
 mod installed;
 mod options;
+mod policies;
 mod process;
 mod ready;
 mod server;

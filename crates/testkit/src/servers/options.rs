@@ -114,6 +114,10 @@ impl ServerKind {
             Self::Redis(options) => redis(&mut command, &port, options, tls),
             Self::Moto => {
                 command.args(["-H", "127.0.0.1", "-p", &port]);
+                if tls.is_some_and(|tls| tls.demands_clients) {
+                    let reason = "moto_server knows no certificates of clients";
+                    return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
+                }
                 if let Some(tls) = tls {
                     command.arg("-c").arg(&tls.certificate).arg("-k").arg(&tls.key);
                 }
@@ -143,7 +147,8 @@ fn redis(command: &mut Command, port: &str, options: &RedisOptions, tls: Option<
     match tls {
         None => command.args(["--port", port]),
         Some(tls) => {
-            command.args(["--port", "0", "--tls-port", port, "--tls-auth-clients", "no"]);
+            let auth_clients = if tls.demands_clients { "yes" } else { "no" };
+            command.args(["--port", "0", "--tls-port", port, "--tls-auth-clients", auth_clients]);
             command.arg("--tls-cert-file").arg(&tls.certificate).arg("--tls-key-file").arg(&tls.key);
             command.arg("--tls-ca-cert-file").arg(&tls.authority)
         }
@@ -165,11 +170,17 @@ fn redis(command: &mut Command, port: &str, options: &RedisOptions, tls: Option<
 fn buildgrid(port: &str, options: BuildGridOptions, tls: Option<&TlsFiles>) -> String {
     let channel = match tls {
         None => "    insecure-mode: true\n".to_owned(),
-        Some(tls) => format!(
-            "    insecure-mode: false\n    credentials:\n      tls-server-key: {}\n      tls-server-cert: {}\n",
-            tls.key.display(),
-            tls.certificate.display()
-        ),
+        Some(tls) => {
+            let clients = match tls.demands_clients {
+                false => String::new(),
+                true => format!("      tls-client-certs: {}\n", tls.authority.display()),
+            };
+            format!(
+                "    insecure-mode: false\n    credentials:\n      tls-server-key: {}\n      tls-server-cert: {}\n{clients}",
+                tls.key.display(),
+                tls.certificate.display()
+            )
+        }
     };
     let cache = match options.is_write_once {
         false => "*lru",

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::certificates::TlsFiles;
 use super::options::{S3_ACCESS_KEY, S3_SECRET_KEY, ServerKind};
 use super::process::Process;
-use super::{disk, ready};
+use super::{disk, policies, ready};
 use crate::port::Port;
 
 /// A running server, or one that was stopped and can be started again.
@@ -135,6 +135,18 @@ impl Server {
                 ("AWS_REGION", "us-east-1"),
             ],
             ServerKind::Redis(_) | ServerKind::BuildGrid(_) => Vec::new(),
+        }
+    }
+
+    /// Creates a user of a moto server for each policy, and lets the server enforce policies from now on. Returns the access key and
+    /// the secret of each.
+    ///
+    /// # Errors
+    /// The server is another one, or refuses that.
+    pub fn restrict(&self, policies: &[&str]) -> io::Result<Vec<(String, String)>> {
+        match self.kind {
+            ServerKind::Moto => policies::restrict(self.address(), policies),
+            _ => Err(io::Error::new(io::ErrorKind::Unsupported, "only moto_server has policies")),
         }
     }
 

@@ -9,7 +9,7 @@ use opkeep_cache::{
     ListedObject, Namespace, ObjectName, RemoteContext, RemoteEngine, RemoteError, StoredKind, StoredName,
 };
 use opkeep_fs::CancelToken;
-use opkeep_remote::{RemoteSettings, SettingText, list_all};
+use opkeep_remote::{CHECK_PREFIX, RemoteSettings, SettingText, is_check_object, list_all};
 use serde::Serialize;
 
 use crate::flags::remote::RemoteArgs;
@@ -138,6 +138,19 @@ impl RemoteCache {
             .values_mut()
             .for_each(|stored| stored.sort_by(|one, other| one.name.cmp(&other.name)));
         Ok(contents)
+    }
+
+    /// Lists the objects of checks and probes that were killed, which nothing else deletes: those that are unchanged for `stale_after`.
+    pub(super) fn left_by_checks(&self, stale_after: Duration) -> Result<BTreeSet<ObjectName>, RemoteError> {
+        let mut left = BTreeSet::new();
+        let add = |object: ListedObject| {
+            let is_stale = object.idle.is_some_and(|idle| idle >= stale_after);
+            if is_stale && is_check_object(&object.name) {
+                left.insert(object.name);
+            }
+        };
+        list_all(&*self.engine, CHECK_PREFIX, None, || self.context(), add)?;
+        Ok(left)
     }
 
     /// Returns the first line of a report.

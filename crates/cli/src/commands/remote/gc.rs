@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use opkeep_cache::ObjectName;
 use serde::Serialize;
 
 use super::contents::{RemoteCache, RemoteUrl, Stored, Totals};
@@ -14,8 +15,8 @@ use crate::ui::text::{Text, bytes, counted};
 /// The details of gc.
 const DETAILS: &str = "\
 Without --max-size and --older-than, only what killed hosts left is deleted: leases and plans that
-nothing changed for an hour. Only objects of this namespace that are named as those of a remote
-cache are ever deleted. Kernels that were used within half an hour stay, whatever the size, unless
+nothing changed for an hour, and objects of checks. Only objects of this namespace that are named as
+those of a remote cache, and those of checks, are ever deleted. Kernels that were used within half an hour stay, whatever the size, unless
 --older-than is less. A kernel is used when it is fetched from Redis, and when it is stored in any
 other engine: an old one may still be fetched each day.
 
@@ -57,6 +58,8 @@ struct GcOutput {
     namespace: String,
     dry_run: bool,
     not_recognised: u64,
+    /// The number of objects of killed checks that are gone.
+    left_by_checks: u64,
     targets: Vec<TargetOutput>,
 }
 
@@ -86,7 +89,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         let evicted = evicted(stored, args);
         let removed = match args.dry_run {
             true => evicted.clone(),
-            false => remove(&remote, stored, &evicted, output, &mut exit_status)?,
+            false => {
+                let names = evicted.iter().map(|at| (*at, stored[*at].name.clone())).collect();
+                remove(&remote, names, output, &mut exit_status)?
+            }
         };
         let target = target_output(name, stored, &evicted, &removed, args);
         text.line(summary(&target, args.dry_run));
@@ -94,6 +100,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     }
     if contents.targets.is_empty() {
         text.line("the remote cache is empty");
+    }
+    let left_by_checks = remove_left_by_checks(&remote, args.dry_run, output, &mut exit_status)?;
+    if left_by_checks > 0 {
+        let deleted = if args.dry_run { "would delete" } else { "deleted" };
+        text.line(format_args!("checks that were killed: {deleted} {}", counted(left_by_checks, "object")));
     }
     if contents.foreign > 0 {
         output.print_note(&format!(
@@ -106,6 +117,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         namespace: remote.namespace.to_string(),
         dry_run: args.dry_run,
         not_recognised: contents.foreign,
+        left_by_checks,
         targets,
     };
     output.print_result(&text, &json)?;
@@ -139,26 +151,47 @@ fn evicted(stored: &[Stored], args: &Args) -> BTreeSet<usize> {
     evicted
 }
 
-/// Deletes objects. Returns those that are gone.
+/// Deletes what killed checks left. Returns the number of objects.
+fn remove_left_by_checks(
+    remote: &RemoteCache,
+    dry_run: bool,
+    output: &Output,
+    exit_status: &mut ExitStatus,
+) -> anyhow::Result<u64> {
+    let left = match remote.left_by_checks(STALE_AFTER) {
+        Ok(left) => left,
+        Err(_) if remote.cancel.is_cancelled() => return Ok(0),
+        // Credentials may be those of a namespace.
+        Err(error) => {
+            output.print_note(&format!("what killed checks left is not deleted: {error}"));
+            return Ok(0);
+        }
+    };
+    let left: Vec<_> = left.into_iter().enumerate().collect();
+    Ok(match dry_run {
+        true => left.len() as u64,
+        false => remove(remote, left, output, exit_status)?.len() as u64,
+    })
+}
+
+/// Deletes objects, each of which has a number. Returns the numbers of those that are gone.
 fn remove(
     remote: &RemoteCache,
-    stored: &[Stored],
-    evicted: &BTreeSet<usize>,
+    objects: Vec<(usize, ObjectName)>,
     output: &Output,
     exit_status: &mut ExitStatus,
 ) -> anyhow::Result<BTreeSet<usize>> {
     let mut removed = BTreeSet::new();
     let progress = output.progress();
     progress.start("deleting objects");
-    let all: Vec<usize> = evicted.iter().copied().collect();
-    for part in all.chunks(MAX_REMOVED) {
-        let names: Vec<_> = part.iter().map(|at| stored[*at].name.clone()).collect();
+    for part in objects.chunks(MAX_REMOVED) {
+        let names: Vec<_> = part.iter().map(|(_, name)| name.clone()).collect();
         match remote.engine.remove(&names, &remote.context()) {
-            Ok(()) => removed.extend(part),
+            Ok(()) => removed.extend(part.iter().map(|(number, _)| *number)),
             Err(_) if remote.cancel.is_cancelled() => break,
             Err(error @ opkeep_cache::RemoteError::Unsupported { .. }) => return Err(remote.failed(error)),
             Err(error) => {
-                let left = counted(evicted.len() - removed.len(), "object");
+                let left = counted(objects.len() - removed.len(), "object");
                 output.print_warning(&format!("{left} could not be deleted: {error}"));
                 *exit_status = ExitStatus::Problems;
                 break;

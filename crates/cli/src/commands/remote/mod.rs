@@ -18,9 +18,11 @@ URL names an engine that exists, in which hosts share kernels:
   s3://BUCKET[/PREFIX][?endpoint=URL][&region=R][&style=path|virtual][&profile=P]
                           the access comes from AWS_ACCESS_KEY_ID, ... or AWS's files
   grpc://HOST:PORT[/INSTANCE], grpcs://... with TLS
-                          a server of the Remote Execution API
+                          a server of the Remote Execution API; the access comes from
+                          OPKEEP_REMOTE_HEADERS or OPKEEP_REMOTE_HEADERS_FILE
   file:///DIRECTORY       on a file system that all hosts mount
-Begin with `opkeep remote check URL`. See docs/remote.md.";
+Servers that speak TLS: OPKEEP_REMOTE_TLS_CA, OPKEEP_REMOTE_TLS_CERTIFICATE and
+OPKEEP_REMOTE_TLS_KEY name PEM files. Begin with `opkeep remote check URL`. See docs/remote.md.";
 
 /// Check the engine of a remote cache, and manage what is in it
 #[derive(Debug, clap::Args)]

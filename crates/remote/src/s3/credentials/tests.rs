@@ -2,7 +2,10 @@
 
 use std::fs;
 
+use opkeep_cache::RemoteError;
+
 use super::*;
+use crate::renewable::Renewable;
 
 const FILES: [(&str, &str); 2] = [
     (
@@ -106,7 +109,8 @@ fn errors_name_what_is_missing_and_no_key() {
 #[test]
 fn keys_are_read_again_once_they_expired() {
     let home = tempfile::tempdir().unwrap();
-    let credentials = Credentials::new(sources(home.path(), &[], None));
+    let sources = sources(home.path(), &[], None);
+    let credentials = Renewable::new(move || sources.keys());
     let first = credentials.get().unwrap();
     assert_eq!(credentials.renew(&first), Ok(None));
     let file = home.path().join(".aws/credentials");

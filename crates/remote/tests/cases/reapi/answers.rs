@@ -170,7 +170,9 @@ fn statuses() {
     }
     for (method, call) in of_all {
         for (code, kind) in codes {
-            if method == "GetCapabilities" && code == 12 {
+            // A server may lack these methods.
+            let is_optional = method == "GetCapabilities" || method.starts_with("Batch");
+            if is_optional && code == 12 {
                 continue;
             }
             let (text, size) =

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use http::HeaderMap;
 use opkeep_cache::Digest;
 
 use super::http2::{Handler, Reply, serve};
@@ -30,6 +31,8 @@ pub(super) struct Content {
 struct State {
     content: Mutex<Content>,
     early: Option<(&'static str, Reply)>,
+    /// A header without which a call is refused. The refusal has the header's value.
+    demanded: Mutex<Option<(&'static str, String)>>,
     hook: Box<Hook>,
 }
 
@@ -52,7 +55,7 @@ impl Fake {
     fn new(early: Option<(&'static str, Reply)>, hook: Box<Hook>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let state = Arc::new(State { content: Mutex::default(), early, hook });
+        let state = Arc::new(State { content: Mutex::default(), early, demanded: Mutex::default(), hook });
         let fake = Self { address, state: Arc::clone(&state) };
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -71,6 +74,11 @@ impl Fake {
         format!("grpc://{}", self.address)
     }
 
+    /// Refuses calls without this header from now on, after the calls in progress.
+    pub(super) fn demand(&self, name: &'static str, value: &str) {
+        *self.state.demanded.lock().unwrap() = Some((name, value.to_owned()));
+    }
+
     /// Reads or changes what the server has.
     pub(super) fn content<T>(&self, change: impl FnOnce(&mut Content) -> T) -> T {
         change(&mut self.state.content.lock().unwrap())
@@ -83,7 +91,17 @@ impl Fake {
 }
 
 impl Handler for State {
-    fn early(&self, method: &str) -> Option<Reply> {
+    fn early(&self, method: &str, headers: &HeaderMap) -> Option<Reply> {
+        if let Some((name, value)) = &*self.demanded.lock().unwrap() {
+            let found = headers.get(*name).map_or("none", |found| found.to_str().unwrap());
+            if found != value {
+                let message = format!("not allowed with {found}");
+                return Some(Reply::Headers(vec![
+                    ("grpc-status", "16".to_owned()),
+                    ("grpc-message", message),
+                ]));
+            }
+        }
         let (name, reply) = self.early.as_ref()?;
         method.ends_with(name).then(|| reply.clone())
     }

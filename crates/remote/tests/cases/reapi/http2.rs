@@ -32,14 +32,28 @@ pub(super) enum Reply {
     Http(u16, &'static str),
     /// Never.
     Never,
+    /// By these headers alone.
+    Headers(Vec<(&'static str, String)>),
+    /// With messages, the status OK, and these headers after it.
+    Trailers(Vec<Vec<u8>>, Vec<(&'static str, String)>),
     /// By the end of the connection, which this call and all later ones do not reach.
     GoAway,
+    /// By the end of the connection at once, whatever other calls are in progress.
+    Abrupt,
+}
+
+/// What follows the reply to a call.
+#[derive(PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Shutdown,
+    Abort,
 }
 
 /// What a server does.
 pub(super) trait Handler: Send + Sync {
-    /// Returns the reply to a call before its messages have arrived, if there is one.
-    fn early(&self, method: &str) -> Option<Reply>;
+    /// Returns the reply to a call with these headers before its messages have arrived, if there is one.
+    fn early(&self, method: &str, headers: &HeaderMap) -> Option<Reply>;
 
     /// Returns the reply to a call with these messages.
     fn reply(&self, method: &str, messages: Vec<Vec<u8>>) -> Reply;
@@ -52,7 +66,7 @@ pub(super) fn serve(stream: TcpStream, handler: &dyn Handler) {
     let socket = Socket { stream: Rc::new(stream), is_blocked: Rc::default() };
     block_on(&socket, async {
         let Ok(mut connection) = h2::server::handshake(socket.clone()).await else { return };
-        let mut calls: Vec<Pin<Box<dyn Future<Output = bool> + '_>>> = Vec::new();
+        let mut calls: Vec<Pin<Box<dyn Future<Output = Next> + '_>>> = Vec::new();
         poll_fn(|waker| {
             loop {
                 match connection.poll_accept(waker) {
@@ -63,15 +77,17 @@ pub(super) fn serve(stream: TcpStream, handler: &dyn Handler) {
                     Poll::Pending => break,
                 }
             }
-            let mut is_over = false;
+            let mut ends = Vec::new();
             calls.retain_mut(|call| match call.as_mut().poll(waker) {
                 Poll::Pending => true,
-                Poll::Ready(goes_on) => {
-                    is_over |= !goes_on;
+                Poll::Ready(next) => {
+                    ends.push(next);
                     false
                 }
             });
-            if is_over {
+            if ends.contains(&Next::Abort) {
+                connection.abrupt_shutdown(h2::Reason::NO_ERROR);
+            } else if ends.contains(&Next::Shutdown) {
                 connection.graceful_shutdown();
             }
             Poll::Pending
@@ -80,33 +96,36 @@ pub(super) fn serve(stream: TcpStream, handler: &dyn Handler) {
     });
 }
 
-/// Answers one call. Returns whether the connection goes on.
+/// Answers one call.
 async fn answer(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
     handler: &dyn Handler,
-) -> bool {
+) -> Next {
     let method = request.uri().path().to_owned();
     assert_eq!(request.headers()["te"], "trailers");
     assert_eq!(request.headers()["content-type"], "application/grpc");
     assert!(request.headers()["grpc-timeout"].to_str().unwrap().ends_with('m'));
-    let reply = match handler.early(&method) {
+    let reply = match handler.early(&method, request.headers()) {
         Some(reply) => reply,
         None => {
-            let Some(messages) = receive(request.into_body()).await else { return true };
+            let Some(messages) = receive(request.into_body()).await else { return Next::GoOn };
             handler.reply(&method, messages)
         }
     };
     if matches!(reply, Reply::GoAway) {
         respond.send_reset(h2::Reason::REFUSED_STREAM);
-        return false;
+        return Next::Shutdown;
+    }
+    if matches!(reply, Reply::Abrupt) {
+        return Next::Abort;
     }
     if let Reply::Never = reply {
         std::future::pending::<()>().await;
     }
     // The client may have left.
     let _ = send(reply, &mut respond).await;
-    true
+    Next::GoOn
 }
 
 async fn receive(mut body: RecvStream) -> Option<Vec<Vec<u8>>> {
@@ -146,7 +165,15 @@ async fn send(reply: Reply, respond: &mut SendResponse<Bytes>) -> Result<(), h2:
             let mut stream = respond.send_response(head.body(()).unwrap(), false)?;
             return stream.send_data(body.into(), true);
         }
-        Reply::Never | Reply::GoAway => return Ok(()),
+        Reply::Headers(headers) => {
+            let head = headers.iter().fold(head, |head, (name, value)| head.header(*name, value));
+            return respond.send_response(head.body(()).unwrap(), true).map(drop);
+        }
+        Reply::Trailers(messages, more) => {
+            trailers.extend(more.iter().map(|(name, value)| (name.parse().ok(), value.parse().unwrap())));
+            messages.into_iter().flat_map(framed).collect()
+        }
+        Reply::Never | Reply::GoAway | Reply::Abrupt => return Ok(()),
     };
     let mut stream = respond.send_response(head.body(()).unwrap(), false)?;
     send_all(&mut stream, bytes.into()).await?;

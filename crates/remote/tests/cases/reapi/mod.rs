@@ -2,9 +2,11 @@
 
 mod access;
 mod answers;
+mod credentials;
 mod fake;
 mod faults;
 mod http2;
+mod other_servers;
 mod protobuf;
 #[cfg(feature = "tls")]
 mod tls;
@@ -59,6 +61,8 @@ pub(crate) fn trials() -> (Vec<Trial>, Vec<Server>) {
         });
     }
     trials.extend(answers::trials());
+    trials.extend(other_servers::trials());
+    trials.extend(credentials::trials());
     trials.extend(faults::trials());
     #[cfg(feature = "tls")]
     trials.extend(tls::trials());

@@ -9,12 +9,17 @@ use opkeep_testkit::servers::{
 
 use super::{client, name};
 use crate::contract::get;
-use crate::shared::ask_encrypted;
+use crate::shared::{ask_encrypted, ask_with_certificates};
 
 pub(super) fn trials() -> Vec<Trial> {
     let kind = ServerKind::BuildGrid(BuildGridOptions::default());
     let missing = kind.missing().or_else(TestAuthority::missing);
-    vec![trial_with("reapi/tls/objects over an encrypted connection", missing, encrypted)]
+    vec![
+        trial_with("reapi/tls/objects over an encrypted connection", missing.clone(), encrypted),
+        trial_with("reapi/tls/a server that demands certificates of its clients", missing, || {
+            ask_with_certificates(ServerKind::BuildGrid(BuildGridOptions::default()), name)
+        }),
+    ]
 }
 
 fn encrypted() -> Result<(), Failed> {

@@ -2,10 +2,12 @@
 
 use libtest_mimic::{Failed, Trial};
 use opkeep_cache::{ClaimTerms, RemoteError, RemoteObject};
+use opkeep_remote::check::Access;
 use opkeep_testkit::servers::{RedisOptions, Server, ServerKind, trial};
 
 use super::{capabilities, client, name, send};
 use crate::contract::{answers_of_all_calls, get, lease, limits};
+use crate::shared::refused_calls;
 
 const PASSWORD: &str = "p/a ss:w@rd";
 /// The same, as it stands in a URL.
@@ -23,6 +25,7 @@ pub(super) fn trials() -> Vec<Trial> {
             needless_password,
         ),
         trial("redis/access/a user who may only read", ServerKind::redis(), reader),
+        trial("redis/access/the documented rules suffice", ServerKind::redis(), documented),
         trial("redis/access/a refusal in the middle of a call", ServerKind::redis(), lister),
         trial("redis/access/a user of another prefix", ServerKind::redis(), prefix),
         trial("redis/access/a database that the server does not have", ServerKind::redis(), database),
@@ -78,6 +81,46 @@ fn reader(server: Server) -> Result<(), Failed> {
     }
     // A refusal ends no connection.
     assert_eq!(send(&server, "CLIENT LIST").matches("user=reader").count(), 1);
+    Ok(())
+}
+
+/// The manual's rules, as they stand there. Without any one of their commands, something is refused.
+fn documented(server: Server) -> Result<(), Failed> {
+    const MANUAL: &str = include_str!("../../../../../docs/remote.md");
+    let rule = |user: &str| {
+        let text = MANUAL.split('`').find(|text| text.starts_with(&format!("ACL SETUSER {user} "))).unwrap();
+        text.replace("PASSWORD", "hunter2")
+    };
+    let listing = MANUAL.split('`').find(|text| text.starts_with("+scan")).unwrap();
+    let client_of = |user: &str, rule: &str| {
+        send(&server, &format!("ACL DELUSER {user}"));
+        send(&server, rule);
+        client(&format!("redis://{user}:hunter2@{}", server.address()))
+    };
+    let refused = |rule: &str| refused_calls(&*client_of("writer", rule), &capabilities());
+    let reader = client_of("reader", &rule("reader"));
+    assert_eq!(get(&*reader, &[name("a")]), Ok(vec![None]));
+    assert_eq!(reader.progress(&name("p"), &limits()), Ok(Some(0)));
+    assert_eq!(refused(&rule("writer")), ["list"]);
+    let all = format!("{} {listing}", rule("writer"));
+    assert_eq!(refused(&all), [""; 0]);
+    for command in all.split(' ').filter(|word| word.starts_with('+')) {
+        let words: Vec<_> = all.split(' ').filter(|word| *word != command).collect();
+        let rule = words.join(" ");
+        let has_no_ages = || {
+            let listing = client_of("writer", &rule).list("", "", &limits()).unwrap();
+            !listing.objects.is_empty() && listing.objects.iter().all(|object| object.idle.is_none())
+        };
+        // A listing without ages is one, from which `gc` deletes nothing.
+        assert!(!refused(&rule).is_empty() || has_no_ages(), "{command} is not needed");
+    }
+    let url = format!("redis://writer:hunter2@{}", server.address());
+    client_of("writer", &all);
+    let report = opkeep_remote::check::check(&url, &Default::default(), &Default::default())?;
+    assert!(
+        report.is_usable() && report.access == Access::ReadWrite && report.left.objects == 0,
+        "{report:?}"
+    );
     Ok(())
 }
 

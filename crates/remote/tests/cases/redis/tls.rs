@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::{client, name};
 use crate::contract::{content, get, limits};
+use crate::shared::ask_with_certificates;
 
 pub(super) fn trials() -> Vec<Trial> {
     let missing = || ServerKind::redis().missing().or_else(TestAuthority::missing);
@@ -20,6 +21,9 @@ pub(super) fn trials() -> Vec<Trial> {
         trial_with("redis/tls/one side speaks TLS and the other does not", missing(), mismatch),
         trial_with("redis/tls/a server that ends is used again at once", missing(), restarted),
         trial_with("redis/tls/a file of authorities that is none", missing(), authorities),
+        trial_with("redis/tls/a server that demands certificates of its clients", missing(), || {
+            ask_with_certificates(ServerKind::redis(), name)
+        }),
     ]
 }
 

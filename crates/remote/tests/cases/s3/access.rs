@@ -5,16 +5,19 @@ use std::fs;
 
 use libtest_mimic::{Failed, Trial};
 use opkeep_cache::{ExclusiveCreate, RemoteError, RemoteObject};
+use opkeep_remote::check::Access;
 use opkeep_testkit::servers::{Server, ServerKind, trial};
 
 use super::fake::{Fake, Then, answer, error, header};
 use super::{KEYS, capabilities, client, client_with, name};
 use crate::contract::{answers_of_all_calls, content, get, limits};
+use crate::shared::refused_calls;
 
 pub(super) fn trials() -> Vec<Trial> {
     vec![
         trial("s3/access/a wrong secret is refused and not shown", ServerKind::S3sFs, wrong_secret),
         trial("s3/access/a bucket that does not exist", ServerKind::Moto, missing_bucket),
+        trial("s3/access/the documented policies suffice", ServerKind::Moto, documented),
         trial("s3/access/the bucket in the name of the host", ServerKind::Moto, virtual_host),
         Trial::test("s3/access/no credentials", no_credentials),
         Trial::test("s3/access/a session token is sent and signed", session_token),
@@ -46,6 +49,52 @@ fn wrong_secret(server: Server) -> Result<(), Failed> {
 fn missing_bucket(server: Server) -> Result<(), Failed> {
     let url = format!("s3://missing?endpoint=http://{}", server.address());
     assert_refused(&url, &KEYS, "NoSuchBucket");
+    Ok(())
+}
+
+/// The manual's policies, with a server that enforces them. Without any one of their actions, something is refused.
+fn documented(server: Server) -> Result<(), Failed> {
+    const MANUAL: &str = include_str!("../../../../../docs/remote.md");
+    let (_, after) = MANUAL.split_once("```json\n").unwrap();
+    let producer = after.split_once("```").unwrap().0;
+    let consumer = r#"{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject",
+        "Resource": "arn:aws:s3:::opkeep/cache/*"}]}"#;
+    assert!(MANUAL.contains("| S3 | `s3:GetObject` on the objects |"));
+    let without = |action: &str| producer.replace(action, "s3:GetBucketTagging");
+    let actions = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"];
+    let restricted = actions.map(without);
+    let mut policies = vec![producer, consumer];
+    policies.extend(restricted.iter().map(String::as_str));
+    let users = server.restrict(&policies)?;
+    let variables = |user: usize| {
+        let (key, secret) = &users[user];
+        [("AWS_ACCESS_KEY_ID", key.as_str()), ("AWS_SECRET_ACCESS_KEY", secret.as_str())]
+    };
+    let client_of = |user: usize| client_with(&server.url(), &variables(user));
+    let refused = |user: usize| refused_calls(&*client_of(user), &capabilities());
+    assert_eq!(refused(0), [""; 0]);
+    let engine = client_of(0);
+    engine.replace(&[RemoteObject::new(&name("a"), b"1")], &limits()).unwrap();
+    assert_eq!(engine.capabilities(&limits()).unwrap().exclusive_create, ExclusiveCreate::Unproven);
+    // A consumer finds what there is. What it may not list is missing.
+    let consumer = client_of(1);
+    assert_eq!(get(&*consumer, &[name("a"), name("b")]), Ok(vec![Some(b"1".to_vec()), None]));
+    assert!(!refused(1).is_empty());
+    let options = super::options(&variables(0));
+    let report = opkeep_remote::check::check(&server.url(), &options, &Default::default())?;
+    assert!(
+        report.is_usable() && report.access == Access::ReadWrite && report.left.objects == 0,
+        "{report:?}"
+    );
+    for (user, action) in (2..).zip(actions) {
+        let engine = client_of(user);
+        let is_needed = match action {
+            // Without the right, what there is counts as missing.
+            "s3:GetObject" => get(&*engine, &[name("a")]) == Ok(vec![None]),
+            _ => !refused(user).is_empty(),
+        };
+        assert!(is_needed, "{action} is not needed");
+    }
     Ok(())
 }
 

@@ -24,8 +24,9 @@ use crate::ui::text::{Text, one_line, padding};
 const DETAILS: &str = "\
 Several clients, each with a connection of its own, store objects, claim the same leases at the
 same moment, and renew and release each other's. A line says what the server does, and what that
-means for a build. All is in a namespace of its own, check- and 16 random digits, and is deleted
-at the end. The check takes some seconds, and up to a minute if the server is slow.
+means for a build. All is below v1/check/, with 16 random digits, and is deleted at the end; what
+a killed check leaves, remote gc deletes after an hour. The check takes some seconds, and up to a
+minute if the server is slow.
 
 A lease saves work and is never needed for a correct result: without exclusive creates, or if
 several clients get the same one, several hosts may compile the same kernel.
@@ -58,12 +59,13 @@ const MAX_FINDING: usize = 60;
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let mut settings = setup::remote_settings(&RemoteArgs::default(), &TrustArgs::default());
     let url = url(args.url.as_ref()).or(settings.url.take()).with_context(unnamed)?;
+    let opening = settings.open_options()?;
     let cancel = output.cancel_on_signal();
     let progress = output.progress();
     progress.start("checking what the server does");
     let mut options = CheckOptions::default();
     (options.clients, options.rounds, options.cancel) = (args.clients, args.rounds.get(), Some(&cancel));
-    let checked = check(url.text()?, &settings.options, &options);
+    let checked = check(url.text()?, &opening, &options);
     progress.done();
     let report = match checked {
         Err(CheckError::Remote { .. }) if cancel.is_cancelled() => return Err(RemoteError::Cancelled.into()),

@@ -314,15 +314,11 @@ fn left(report: &CheckReport) -> Row {
         let consequence = "all objects of the check are deleted".into();
         return Row { name, result: Good, finding: "nothing".to_owned(), consequence };
     }
-    let (count, namespace) = (counted(left.objects, "object"), &report.namespace);
+    let (count, prefix) = (counted(left.objects, "object"), &report.prefix);
     let why = left.error.as_ref().map(|error| format!(": {}", shortened(&error.to_string(), MAX_ERROR)));
-    let finding = format!("up to {count} in namespace {namespace}{}", why.unwrap_or_default());
+    let finding = format!("up to {count} below {prefix}{}", why.unwrap_or_default());
     let consequence = match report.capabilities.has_listing {
-        true => format!(
-            "opkeep remote gc URL --remote-namespace {namespace} --older-than 0s deletes them with credentials that may, \
-             leases after an hour"
-        )
-        .into(),
+        true => "opkeep remote gc URL deletes them after an hour, with credentials that may".into(),
         false => "the server's own limits delete them".into(),
     };
     Row { name, result: Limited, finding, consequence }
@@ -361,9 +357,8 @@ mod tests {
             let faults = RemoteFaults { keeps_all: true, loses_answers_to_puts, ..RemoteFaults::default() };
             let (report, row) = checked(faults, "left behind");
             let row = row.unwrap();
-            assert!(report.left.objects > 0 && row.finding.contains(&report.namespace), "{}", row.finding);
-            let command = format!("gc URL --remote-namespace {} --older-than 0s", report.namespace);
-            assert!(row.consequence.contains(&command), "{}", row.consequence);
+            assert!(report.left.objects > 0 && row.finding.contains(&report.prefix), "{}", row.finding);
+            assert!(row.consequence.contains("gc URL"), "{}", row.consequence);
         }
         let (_, row) = checked(RemoteFaults { is_full: true, ..RemoteFaults::default() }, "left behind");
         assert!(row.is_none());
