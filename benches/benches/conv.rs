@@ -11,7 +11,7 @@ use std::time::Duration;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use opkeep_backend::{Backend, Buffer, CompileRequest, LoadedKernel};
 use opkeep_backend_cpu::{CpuBackend, CpuConfig};
-use opkeep_benches::{directory, search_path, write};
+use opkeep_benches::{directory, search_path, write_program};
 use opkeep_descriptor::{BuildSpec, Job, KernelName, KeyParts, ResolvedSpec};
 use opkeep_digest::Fingerprint;
 use opkeep_ops::{Graph, bool_attr, int_attr, ints_attr, str_attr};
@@ -120,18 +120,22 @@ void SYMBOL(const void *const *inputs, void *const *outputs, void *workspace, un
 }}
 "
     );
-    write(&directory.join("loops.c"), c.as_bytes()).unwrap();
-    // If it is to compile a kernel, it compiles the loops under the kernel's name; other calls are passed on.
-    let script = r#"
+    // If it is to compile a kernel, it compiles the loops under the kernel's name; other calls are passed on. It has the loops
+    // itself, since a compiler may read nothing that its key does not cover.
+    let script = format!(
+        r#"#!/bin/sh
 [ -f kernel.c ] || exec cc "$@"
 symbol=$(sed -n 's/^void \([a-z0-9_A-Z]*\)(const void.*/\1/p' kernel.c)
-cp "$0/../loops.c" kernel.c
+cat >kernel.c <<'END'
+{c}
+END
 exec cc -DSYMBOL="$symbol" "$@"
-"#;
-    let script = script.replace("$0/..", &directory.display().to_string());
-    write(&directory.join("stand-in"), script.as_bytes()).unwrap();
-    let compiler = format!("sh {}", directory.join("stand-in").display());
-    kernel(&CpuBackend::new(CpuConfig::new(search_path()).with_compiler(Some(compiler))), job)
+"#
+    );
+    let compiler = directory.join("stand-in");
+    write_program(&compiler, &script).unwrap();
+    let compiler = Some(compiler.display().to_string());
+    kernel(&CpuBackend::new(CpuConfig::new(search_path()).with_compiler(compiler)), job)
 }
 
 fn rows(c: &mut Criterion) {

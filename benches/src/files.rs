@@ -130,7 +130,15 @@ pub fn make_compiler(path: &Path) -> io::Result<()> {
         "#!/bin/sh\ncase \"$*\" in *' kernel.c'*) echo \"$PWD\" >>'{}';; esac\nexec cc \"$@\"\n",
         log.display()
     );
-    std::fs::write(path, text)?;
+    write_program(path, &text)
+}
+
+/// Writes a script that can be run.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_program(path: &Path, script: &str) -> io::Result<()> {
+    std::fs::write(path, script)?;
     std::fs::set_permissions(path, Permissions::from_mode(0o755))
 }
 

@@ -18,6 +18,7 @@ pub use figure::Figure;
 pub use files::{
     bare_walk, command_of, directory, files_in, has_room, lines, look, make_compiler, make_directory,
     most_resident, publish, read, reads_and_writes, remove, remove_directory, search_path, write,
+    write_program,
 };
 pub use kernel::Kernel;
 pub use turns::{Budgets, Turns, is_measured, thousands, time};

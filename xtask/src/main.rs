@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task reports to the terminal")]
 
+mod benches;
 mod conformance;
 mod disk;
 mod findings;

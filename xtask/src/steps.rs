@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::task::{Task, no_arguments};
-use crate::{disk, frameworks, guard, notices, python, remote_servers, tidy};
+use crate::{benches, disk, frameworks, guard, notices, python, remote_servers, tidy};
 
 type Step = (&'static str, Task);
 
 /// The steps of `ci`. The fastest come first, alone; the tests come last, so that a caller can leave them out.
 const FAST: &[Step] = &[("fmt", fmt_check), ("tidy", tidy::tidy), ("notices", notices::notices)];
 /// They take all cores.
-const BUILDS: &[Step] = &[("clippy", clippy), ("doc", doc), ("guard", guard::guard_if_possible)];
+const BUILDS: &[Step] =
+    &[("clippy", clippy), ("doc", doc), ("guard", guard::guard_if_possible), ("benches", benches_in_part)];
 /// They mostly wait, for the package index and for processes, so they run beside the builds. The servers come first: pip
 /// installs them while clippy has cargo's lock.
 const WAITING: &[Step] = &[
@@ -141,6 +142,14 @@ pub(crate) fn clippy(args: &[String]) -> Result<(), String> {
 pub(crate) fn doc(args: &[String]) -> Result<(), String> {
     no_arguments(args)?;
     cargo(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
+/// With the features of the workspace, since the tests are built with those.
+fn benches_in_part(args: &[String]) -> Result<(), String> {
+    no_arguments(args)?;
+    let names = benches::of_turn(frameworks::commit_seed()?)?;
+    let named = names.iter().flat_map(|name| ["--bench", name]);
+    cargo(&["test", "--workspace"].into_iter().chain(named).collect::<Vec<_>>(), &[])
 }
 
 /// A part of the cases, since all of them take minutes.
