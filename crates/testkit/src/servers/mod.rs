@@ -7,6 +7,7 @@
 mod certificates;
 mod disk;
 mod installed;
+mod namespaces;
 mod options;
 mod policies;
 mod process;
@@ -17,6 +18,7 @@ mod trials;
 
 pub use certificates::{CertificateKind, TestAuthority, TlsFiles};
 pub use installed::{of_system as program_of_system, of_tests as program_of_tests};
+pub use namespaces::namespaces_missing;
 pub use options::{BuildGridOptions, RedisOptions, S3_ACCESS_KEY, S3_BUCKET, S3_SECRET_KEY, ServerKind};
 pub use server::Server;
 pub use slurm::SlurmCluster;

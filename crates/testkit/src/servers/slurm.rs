@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::process::Process;
-use super::{disk, installed};
+use super::{disk, installed, namespaces_missing};
 use crate::port::Port;
 
 /// The time in which all nodes answer.
@@ -23,11 +23,11 @@ const PROGRAMS: [&str; 8] =
 /// A Slurm cluster on loopback ports of its own, with its files in a temporary directory. A job runs as the user of the test.
 ///
 /// A node is one `slurmd`, with two processors, of which one job at a time has both. All of them are this machine: what differs is the
-/// environment of their tasks. Jobs end with the cluster, and the cluster ends with the test program.
+/// environment of their tasks. Jobs end with the cluster, and the cluster ends with the test program: a node is a namespace of processes.
 pub struct SlurmCluster {
     nodes: usize,
     directory: TempDir,
-    /// The nodes first: they end before the controller and the authentication.
+    /// The nodes first: they and their jobs end before the controller and the authentication.
     processes: Vec<Process>,
     _ports: Vec<Port>,
 }
@@ -35,7 +35,7 @@ pub struct SlurmCluster {
 impl SlurmCluster {
     /// Why no cluster can be started here; `None` if it can.
     pub fn missing() -> Option<String> {
-        PROGRAMS.iter().find_map(|program| installed::of_system(program).err())
+        PROGRAMS.iter().find_map(|program| installed::of_system(program).err()).or_else(namespaces_missing)
     }
 
     /// Starts a cluster of `nodes` nodes, `n1` and so on, and returns as soon as all of them are ready for jobs.
@@ -135,19 +135,21 @@ impl SlurmCluster {
             munged.arg(format!("--{option}={}", self.path(file).display()));
         }
         let munged = self.spawn(munged, "munged")?;
-        let controller = self.daemon("slurmctld", &["-D", "-i"], "slurmctld")?;
+        let mut controller = Command::new(program_of_system("slurmctld")?);
+        controller.args(["-D", "-i", "-f"]).arg(self.path("slurm.conf"));
+        let controller = self.spawn(controller, "slurmctld")?;
         for node in self.nodes() {
-            let process = self.daemon("slurmd", &["-D", "-N", &node], &node)?;
+            // The processes of a node see each other only, and end with its first one. That is a shell, which collects those
+            // that nobody waits for: Slurm counts them as running.
+            let mut command = Command::new("unshare");
+            command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
+            command.args(["sh", "-c", "\"$0\" \"$@\" & wait"]).arg(program_of_system("slurmd")?);
+            command.args(["-D", "-N", &node, "-f"]).arg(self.path("slurm.conf"));
+            let process = self.spawn(command, &node)?;
             self.processes.push(process);
         }
         self.processes.extend([controller, munged]);
         Ok(())
-    }
-
-    fn daemon(&self, program: &str, arguments: &[&str], log: &str) -> io::Result<Process> {
-        let mut command = Command::new(program_of_system(program)?);
-        command.args(arguments).arg("-f").arg(self.path("slurm.conf"));
-        self.spawn(command, log)
     }
 
     fn spawn(&self, mut command: Command, log: &str) -> io::Result<Process> {
@@ -190,7 +192,7 @@ impl SlurmCluster {
 }
 
 impl Drop for SlurmCluster {
-    /// Jobs are no children of this process: a node ends them.
+    /// A daemon that is asked to end collects its children first.
     fn drop(&mut self) {
         for process in &mut self.processes {
             let _ = process.end(Signal::TERM);

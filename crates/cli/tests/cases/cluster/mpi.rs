@@ -2,10 +2,9 @@
 //! by a command that takes the place of `ssh`.
 
 use std::fs;
-use std::process::Command;
 
 use libtest_mimic::Failed;
-use opkeep_testkit::servers::{Server, program_of_system};
+use opkeep_testkit::servers::{Server, namespaces_missing, program_of_system};
 
 use super::page;
 use super::scene::Scene;
@@ -15,12 +14,7 @@ const HOSTS: [&str; 2] = ["m1", "m2"];
 const RANKS: usize = 8;
 
 pub(super) fn missing() -> Option<String> {
-    let namespaces = || {
-        let tried = Command::new("unshare").args(["--uts", "--mount", "true"]).output();
-        let works = tried.is_ok_and(|output| output.status.success());
-        (!works).then(|| "namespaces are not available; root has them".to_owned())
-    };
-    program_of_system("mpirun").err().or_else(namespaces)
+    program_of_system("mpirun").err().or_else(namespaces_missing)
 }
 
 /// The commands of the page, one after another in one shell: one process on each host, and then eight ranks.
