@@ -316,6 +316,21 @@ class FaultTest(HostsTest):
             assert isinstance(claim, opkeep.Ticket)
             self.assertTrue(claim.is_shared)
 
+    def test_a_call_in_a_daemon_thread_does_not_keep_the_interpreter_from_its_exit(self) -> None:
+        silent = Silent(self)
+        program = (
+            "import threading\n"
+            "threading.Thread(target=cache.get_or_begin, args=(KEY,), daemon=True).start()\n"
+            "sys.stdin.readline()\n"
+        )
+        process = self.start_host("one", program, silent.url)
+        until(lambda: silent.connections > 0, "a connection")
+        begin = time.monotonic()
+        process.communicate("\n")
+        self.assertEqual(process.returncode, 0)
+        # The call would take 10 seconds.
+        self.assertLess(time.monotonic() - begin, 7)
+
     @unittest.skipUnless(HAS_REDIS, NO_REDIS)
     def test_an_exit_waits_for_a_stopped_server_for_a_few_seconds(self) -> None:
         redis = Redis(self)
