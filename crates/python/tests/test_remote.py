@@ -24,7 +24,6 @@ from remote_helper import HAS_REDIS, NO_REDIS, Redis, Silent, closed_url, genera
 
 LIMIT = 30
 """The seconds that a remote cache which does not work may cost here: the machine may be busy."""
-VARIABLES = ("REMOTE", "REMOTE_MODE", "REMOTE_NAMESPACE", "SIGN_KEY", "TRUSTED_KEYS")
 
 
 class HostsTest(CacheTest):
@@ -34,8 +33,8 @@ class HostsTest(CacheTest):
         environment = mock.patch.dict(os.environ)
         environment.start()
         self.addCleanup(environment.stop)
-        for name in VARIABLES:
-            os.environ.pop(f"OPKEEP_{name}", None)
+        for name in [name for name in os.environ if name.startswith("OPKEEP_")]:
+            del os.environ[name]
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.directory = Path(directory.name)
@@ -502,6 +501,12 @@ class SettingsTest(HostsTest):
                         self.host("one", remote=None)
                     self.assertNotIn(self.SECRET, str(named.exception))
                     self.assertNotIn(secret[:20], str(named.exception))
+
+    def test_variables_that_are_no_arguments(self) -> None:
+        os.environ["OPKEEP_REMOTE_HEADERS"] = f"no header {self.SECRET}"
+        with self.assertRaisesRegex(opkeep.SettingsError, "^OPKEEP_REMOTE_HEADERS") as raised:
+            self.host("one", remote="grpc://127.0.0.1:1")
+        self.assertNotIn(self.SECRET, str(raised.exception))
 
     def test_arguments_of_other_types(self) -> None:
         for argument, value in (
