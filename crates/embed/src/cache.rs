@@ -44,6 +44,9 @@ impl FileCache {
     /// sends them. A program that ends calls this; it returns at once if there is no remote cache, and in a forked child that has
     /// published nothing.
     pub fn finish_uploads(&self, deadline: Instant, cancel: Option<&CancelToken>) -> usize {
+        if self.config().cache.remote.is_none() {
+            return 0;
+        }
         let Some(state) = self.0.used_here() else { return 0 };
         match state.cache.finish_uploads(deadline, cancel) {
             0 => state.cache.push_unsent(Some(deadline), cancel).left,
