@@ -24,6 +24,11 @@
 //!   that waits: so while a process holds a ticket, a wait for another key ends after [`Options::wait_with_ticket`], also with
 //!   an unshared ticket. So does a wait for a thread of the same process, after [`Options::wait_in_process`]. A wait in a
 //!   process that the holder of a ticket started ends after [`Options::hold_limit`] at most.
+//! * **Other hosts.** With a remote cache ([`CacheConfig::remote`](opkeep_cache::CacheConfig::remote)), files that another host made
+//!   are a hit: after their digests, their signatures and the rules that are stored with them were checked. One host makes files while
+//!   the others wait for its lease. A thread sends what was published; a program that ends calls [`FileCache::close`], and what is not
+//!   sent by then the next one sends. Files that work on one machine only ([`Options::stays_here`], [`NewGroup::is_local`]) are neither
+//!   sent nor asked for. [`TargetFiles::get_or_begin_many`] requests many keys in one call.
 //! * **Directories.** [`GroupDir`] makes the files of a hit lie where a framework reads them, with the bytes of the entry.
 //! * **Forks.** A forked child may use the cache of its parent: it opens the store again. A ticket belongs to the process that
 //!   got it; in a child, it is an error to publish it, and dropping it releases nothing. A child of another user opens the
