@@ -10,9 +10,9 @@
 //! check 77dcf324a332d6f8     a checksum of all bytes before this line
 //! ```
 //!
-//! Numbers are found by their names. A missing number is 0; an unknown number keeps its value when the file is written
-//! again: so versions with different numbers share the file. A killed process leaves the old block. A corrupt block fails
-//! its checksum and counts as missing.
+//! Numbers are found by their names. A missing number is 0, and a 0 is not written; an unknown number keeps its value when
+//! the file is written again: so versions with different numbers share the file. A killed process leaves the old block. A
+//! corrupt block fails its checksum and counts as missing.
 //!
 //! Each user who may read the directory may read the numbers. The lock is a separate file, since a process that can open a
 //! file can lock it and never release it.
@@ -76,7 +76,8 @@ impl<const N: usize> NumberFile<N> {
         let mut text = format!("{}\n", self.title);
         let known = self.names.iter().copied().zip(numbers.known);
         let unknown = numbers.unknown.iter().map(|(name, value)| (name.as_str(), *value));
-        for (name, value) in known.chain(unknown) {
+        // Each line costs every process that adds to the file.
+        for (name, value) in known.chain(unknown).filter(|(_, value)| *value > 0) {
             let line = format!("{name:<16} {value}\n");
             if text.len() + line.len() < BLOCK - CHECK {
                 text.push_str(&line);
