@@ -12,6 +12,8 @@
 #![expect(clippy::print_stdout, reason = "the table is what this is for")]
 
 mod common;
+#[path = "common/remote_kernels.rs"]
+mod remote_kernels;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,88 +21,37 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use opkeep_artifact::Expectations;
 use opkeep_benches::{Budgets, Figure, Turns, directory, is_measured, thousands};
-use opkeep_cache::{
-    Accept, Cache, CacheConfig, Digest, Entry, EntryBuilder, Namespace, ObjectName, ObjectNames, Query,
-    RemoteConfig, RemoteContext, RemoteEngine, RemoteObject, TargetCache,
-};
-use opkeep_remote::OpenOptions;
-use opkeep_testkit::ascend::{Chip, Kernel};
+use opkeep_cache::{Digest, Entry, ObjectName, Query, RemoteEngine};
 use opkeep_testkit::proxy::{Proxy, ProxySettings};
 use opkeep_testkit::servers::{Server, ServerKind};
-use opkeep_validator::{RULES_VERSION, expectations_of, validate};
 
-use common::{AMPLE, config};
+use remote_kernels::{Stored, accept, cache, engine, fetch, kernels, keys, least_work, names, print, store};
 
-const TARGET: &str = "ascend910";
-const KERNELS: usize = 148;
-const KERNEL_BYTES: usize = 15 << 10;
 const BUDGET: f64 = 1.2;
 const ROUND_TRIPS: u64 = 2;
 const HOSTS: usize = 100;
-
-/// One kernel of the build.
-struct Stored {
-    key: Digest,
-    json: Vec<u8>,
-    object: Vec<u8>,
-    expectations: Expectations,
-}
-
-impl Stored {
-    fn new(number: usize) -> Self {
-        let pair = Kernel::new(Chip::Ascend910, &format!("kernel_{number}"));
-        let pair = pair.code_bytes(KERNEL_BYTES - 2500 + number).build();
-        let expectations = expectations_of(Some(&pair.json), &pair.object);
-        let key = Digest::of(pair.stem.as_bytes());
-        Self { key, json: pair.json, object: pair.object, expectations }
-    }
-
-    fn members(&self) -> EntryBuilder<'_> {
-        EntryBuilder::new(RULES_VERSION).eager("json", &self.json).eager("object", &self.object)
-    }
-}
 
 fn main() {
     if let Some(missing) = ServerKind::redis().missing() {
         println!("left out: {missing}");
         return;
     }
-    let kernels: Vec<Stored> = (0..if is_measured() { KERNELS } else { 5 }).map(Stored::new).collect();
+    let kernels = kernels();
     let server = Server::start(ServerKind::redis()).unwrap();
     let engine = engine(&server.url());
-    let names = names(&kernels);
-    let files: Vec<Vec<u8>> =
-        kernels.iter().map(|kernel| kernel.members().encode(&kernel.key).unwrap()).collect();
-    let objects: Vec<_> =
-        names.iter().zip(&files).map(|(name, file)| RemoteObject::new(name, file)).collect();
-    let context = RemoteContext::new(Instant::now() + Duration::from_secs(60), None);
-    engine.put_if_absent(&objects, &context).unwrap();
+    let bytes = store(&engine, &kernels);
 
     let mut budgets = Budgets::default();
-    let mut floor = Floor::new(server.address(), &names);
+    let mut floor = Floor::new(server.address(), &names(&kernels));
     let mut parts = [const { Vec::new() }; 4];
     let turns = Turns::take(
         Duration::from_secs(6),
-        [&mut || floor.run(&kernels, &mut parts), &mut || fetch(&engine, &kernels)],
+        [&mut || least_work(&kernels, || floor.get(), &mut parts), &mut || fetch(&engine, &kernels)],
     );
-    let parts = parts.map(|mut times: Vec<Duration>| {
-        times.sort_unstable();
-        times[times.len() / 2]
-    });
     let ratios @ [low, ratio, high] = turns.ratio(1, 0);
     let verdict = budgets.judge(ratios, BUDGET);
-    let bytes: usize = files.iter().map(Vec::len).sum();
-    println!("{} kernels, {} bytes in all; {} turns", kernels.len(), thousands(bytes as u64), turns.count());
-    println!(
-        "  floor {:.1?}: MGET {:.1?}, SHA-256 {:.1?}, validator {:.1?}, puts {:.1?}",
-        turns.median(0),
-        parts[0],
-        parts[1],
-        parts[2],
-        parts[3]
-    );
+    print(&kernels, bytes, &turns, "MGET", parts);
     println!(
         "  fetch {:.1?}, {low:.2} {ratio:.2} {high:.2} times the floor: {BUDGET} {verdict}",
         turns.median(1)
@@ -122,51 +73,6 @@ fn main() {
     store_bundle(&engine, &kernels);
     at_once("by bundle", hosts, &server, &kernels);
     budgets.settle();
-}
-
-fn engine(url: &str) -> Arc<dyn RemoteEngine> {
-    opkeep_remote::open(url, &OpenOptions::default()).unwrap()
-}
-
-fn names(kernels: &[Stored]) -> Vec<ObjectName> {
-    let names = ObjectNames::new(&Namespace::default(), TARGET).unwrap();
-    kernels.iter().map(|kernel| names.entry(&kernel.key)).collect()
-}
-
-fn keys(kernels: &[Stored]) -> Vec<Digest> {
-    kernels.iter().map(|kernel| kernel.key).collect()
-}
-
-fn cache(root: &std::path::Path, engine: &Arc<dyn RemoteEngine>) -> TargetCache {
-    let mut settings = CacheConfig::new(config(root, AMPLE));
-    settings.is_for_others = |_| true;
-    settings.remote = Some(RemoteConfig::new(Arc::clone(engine)));
-    settings.on_warning = Some(Arc::new(|kind, text| panic!("{kind:?}: {text}")));
-    Cache::open(settings).unwrap().target(TARGET).unwrap()
-}
-
-/// The time of a fetch into a new store.
-fn fetch(engine: &Arc<dyn RemoteEngine>, kernels: &[Stored]) -> Duration {
-    let directory = directory().unwrap();
-    let (cache, keys) = (cache(directory.path(), engine), keys(kernels));
-    let accept = |entry: &Entry| {
-        let kernel = kernels.iter().find(|kernel| kernel.key == *entry.key()).unwrap();
-        accept(entry, kernel)
-    };
-    let query = Query::new(&accept);
-    let began = Instant::now();
-    let report = cache.fetch(&keys, &query);
-    let took = began.elapsed();
-    assert_eq!((report.fetched.len(), report.missing.len()), (kernels.len(), 0));
-    took
-}
-
-fn accept(entry: &Entry, kernel: &Stored) -> Accept {
-    let (json, object) = (entry.member("json").unwrap(), entry.member("object").unwrap());
-    match validate(json, object, &kernel.expectations).is_valid() {
-        true => Accept::Validated { stamp: RULES_VERSION, renewed: Vec::new() },
-        false => panic!("the kernel is not valid"),
-    }
 }
 
 /// The number of round trips of a fetch with a new connection.
@@ -279,33 +185,6 @@ impl Floor {
         }
         let stream = BufReader::with_capacity(64 << 10, TcpStream::connect(address).unwrap());
         Self { stream, request }
-    }
-
-    /// The sum of all parts, each of which is added to `parts`.
-    fn run(&mut self, kernels: &[Stored], parts: &mut [Vec<Duration>; 4]) -> Duration {
-        let directory = directory().unwrap();
-        let store = common::open(config(directory.path(), AMPLE));
-        let mut times = Vec::new();
-        let mut began = Instant::now();
-        let mut lap = || {
-            let now = Instant::now();
-            times.push(now - std::mem::replace(&mut began, now));
-        };
-        let files = self.get();
-        lap();
-        let digests: Vec<_> = files.iter().map(|file| Digest::of(file)).collect();
-        lap();
-        let are_valid = kernels
-            .iter()
-            .all(|kernel| validate(&kernel.json, &kernel.object, &kernel.expectations).is_valid());
-        lap();
-        for kernel in kernels {
-            store.put(&kernel.key, &kernel.members()).unwrap();
-        }
-        lap();
-        assert!(are_valid && digests.len() == kernels.len());
-        parts.iter_mut().zip(&times).for_each(|(all, time)| all.push(*time));
-        times.iter().sum()
     }
 
     fn get(&mut self) -> Vec<Vec<u8>> {
