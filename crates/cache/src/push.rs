@@ -5,6 +5,7 @@ use std::mem;
 use opkeep_digest::Digest;
 use opkeep_store::{Lookup, TargetStore, UnsentEntry};
 
+use crate::nothing_sent::NothingSent;
 use crate::remote::{Limits, RemoteTarget, SentEntry};
 use crate::signing::Sendable;
 use crate::tiers::Target;
@@ -26,24 +27,6 @@ pub struct PushReport {
     pub too_large: usize,
     /// The reason why no entry is sent at all, whatever the store has.
     pub nothing_sent: Option<NothingSent>,
-}
-
-/// The reason why no entry is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NothingSent {
-    /// There is no remote tier.
-    #[error("there is no remote cache, so no kernel is sent")]
-    NoRemote,
-    /// The policy or the mode of the cache does not write the remote tier.
-    #[error("the remote cache is not written, so no kernel is sent")]
-    RemoteNotWritten,
-    /// Hosts that trust some keys take nothing unsigned, and this one signs nothing.
-    #[error("keys are trusted and none signs, so no kernel is sent: this host itself would not take it back")]
-    NoSigningKey,
-    /// The store cannot be written, so what is sent could not be recorded.
-    #[error("the store is not written, so no kernel is sent: that it was sent could not be recorded")]
-    StoreNotWritten,
 }
 
 impl PushReport {
