@@ -10,7 +10,7 @@ use opkeep_cache::trust::{SignaturePolicy, SigningKey, TrustedKeys};
 use opkeep_cache::{CancelToken, RemoteConfig, TrustConfig};
 use opkeep_embed::{
     FileCache, FileCacheConfig, FileGroup, FileKey, GroupClaim, NewGroup, Options, StoreConfig, TargetFiles,
-    UnsharedReason, encode_rules,
+    UnsharedReason, WaitBudget, encode_rules,
 };
 use opkeep_store::Lookup;
 use opkeep_testkit::remote::RemoteCall::{Claim, Get, Put, Release};
@@ -117,6 +117,23 @@ fn a_group_that_another_host_made_is_a_hit_and_then_a_local_one() {
     let calls = remote.calls().len();
     assert!(!hit(request(&files, 1)).from_remote() && !files.get(&key(2)).unwrap().unwrap().from_remote());
     assert_eq!((remote.calls().len(), host.warnings()), (calls, Vec::<String>::new()));
+}
+
+#[test]
+fn a_request_without_time_for_the_remote_cache_calls_nobody() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    share(&remote, 1, &group());
+    let (_, files) = host.open(&remote);
+    let (calls, budget) = (remote.calls().len(), WaitBudget::new(Duration::ZERO));
+    let mut options = Options::default();
+    options.wait_budget = Some(&budget);
+    assert!(files.get_with(&key(1), &options).unwrap().is_none());
+    drop(ticket(files.get_or_begin(&key(1), &options).unwrap()));
+    assert_eq!(remote.calls().len(), calls);
+    // With time, it is a hit.
+    let budget = WaitBudget::new(Duration::from_secs(20));
+    options.wait_budget = Some(&budget);
+    assert!(hit(files.get_or_begin(&key(1), &options).unwrap()).from_remote());
 }
 
 #[test]
