@@ -125,7 +125,11 @@ impl Headers {
             [Some(value), token].into_iter().flatten()
         });
         let secrets = secrets.filter(|secret| secret.len() >= SHORTEST_SECRET);
-        secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+        // A text that quotes the server's bytes has them with escapes.
+        let escaped = |secret: &str| secret.replace('\\', "\\\\").replace('"', "\\\"");
+        let replace =
+            |text: String, secret: &str| text.replace(secret, "***").replace(&escaped(secret), "***");
+        secrets.fold(text.to_owned(), replace)
     }
 }
 
@@ -180,5 +184,12 @@ mod tests {
             headers.remove_from("a bad token hunter2 in `Bearer hunter2`, hunter3"),
             "a bad token *** in `***`, ***"
         );
+        #[cfg(feature = "grpc")]
+        {
+            let headers: Headers = r#"x-key: hun"ter\2"#.parse().unwrap();
+            let bytes = "the key hun\"ter\\2";
+            assert_eq!(headers.remove_from(bytes), "the key ***");
+            assert_eq!(headers.remove_from(&format!("({bytes:?})")), r#"("the key ***")"#);
+        }
     }
 }

@@ -7,7 +7,7 @@ use opkeep_cache::Digest;
 use super::failure::Failure;
 use super::messages::{
     BatchReadBlobsRequest, BatchReadBlobsResponse, BatchUpdateBlobsRequest, BatchUpdateBlobsResponse,
-    BlobDigest, BlobStatus, ReadRequest, ReadResponse, SHA256, UpdatedBlob, WriteRequest, WriteResponse,
+    BlobDigest, ReadRequest, ReadResponse, SHA256, UpdatedBlob, WriteRequest, WriteResponse,
 };
 use super::rpc::{Rpc, decode};
 use super::status::{Code, Status};
@@ -93,7 +93,7 @@ pub(super) async fn read_batch(
     };
     let (mut blobs, mut failure) = (Vec::new(), None);
     for blob in answer.responses {
-        match status_of(blob.status) {
+        match rpc.status_of_blob(blob.status) {
             None => blobs.extend(blob.digest.map(|digest| (digest, blob.data))),
             Some(status) if status.code == Code::NOT_FOUND => {}
             Some(status) => failure = failure.or(Some(status)),
@@ -154,7 +154,7 @@ pub(super) async fn write_batch(
     };
     let mut stored = Vec::new();
     for answer in answer.responses {
-        match status_of(answer.status) {
+        match rpc.status_of_blob(answer.status) {
             None => stored.extend(answer.digest.map(|digest| digest.hash)),
             Some(status) if status.code == Code::ALREADY_EXISTS => {
                 stored.extend(answer.digest.map(|digest| digest.hash));
@@ -212,13 +212,6 @@ pub(super) async fn write_stream(
             Err(Failure::Invalid(format!("the server has stored {found} bytes of a blob of {expected}")))
         }
     }
-}
-
-/// The status of one blob, if it is not OK.
-fn status_of(status: Option<BlobStatus>) -> Option<Status> {
-    let status = status?;
-    let code = Code(status.code.into());
-    (code != Code::OK).then(|| Status::new(code, &status.message))
 }
 
 /// What the names of an instance's blobs begin with.

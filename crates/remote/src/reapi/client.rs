@@ -66,15 +66,30 @@ impl Client {
         &self,
         calls: &Calls<'_>,
         call: impl Fn(Rpc, usize) -> F,
-        mut done: impl FnMut(usize, T),
+        done: impl FnMut(usize, T),
     ) -> Result<(), Failure> {
         check(calls.context).map_err(Failure::Other)?;
-        let mut rest: BTreeSet<usize> = (0..calls.count).collect();
-        if rest.is_empty() {
+        if calls.count == 0 {
             return Ok(());
         }
-        let name = Rc::new(self.name.clone());
         let mut headers = self.headers.get().map_err(Failure::Other)?;
+        let answer = self.make(calls, &mut headers, call, done);
+        answer.map_err(|failure| match failure.redacted(&headers) {
+            Failure::Status(status) if !calls.stores => status.of_reading(),
+            failure => failure,
+        })
+    }
+
+    /// Makes calls with `headers`, which others replace if the server refuses them.
+    fn make<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        calls: &Calls<'_>,
+        headers: &mut Arc<Headers>,
+        call: impl Fn(Rpc, usize) -> F,
+        mut done: impl FnMut(usize, T),
+    ) -> Result<(), Failure> {
+        let mut rest: BTreeSet<usize> = (0..calls.count).collect();
+        let name = Rc::new(self.name.clone());
         let mut idle = self.pool.take();
         let (mut is_renewed, mut is_repeated) = (false, false);
         loop {
@@ -87,7 +102,7 @@ impl Client {
             let rpc = Rpc {
                 requests: connection.requests(),
                 server: Rc::clone(&name),
-                headers: Arc::clone(&headers),
+                headers: Arc::clone(headers),
                 deadline: calls.context.deadline,
                 has_answer: Rc::clone(&has_answer),
             };
@@ -118,16 +133,13 @@ impl Client {
             }
             if !is_renewed && answer.as_ref().is_err_and(Failure::refuses_client) {
                 is_renewed = true;
-                if let Some(others) = self.headers.renew(&headers).map_err(Failure::Other)? {
-                    headers = others;
+                if let Some(others) = self.headers.renew(headers).map_err(Failure::Other)? {
+                    *headers = others;
                     idle = self.pool.take();
                     continue;
                 }
             }
-            return answer.map_err(|failure| match failure {
-                Failure::Status(status) if !calls.stores => status.of_reading(),
-                failure => failure,
-            });
+            return answer;
         }
     }
 

@@ -2,7 +2,8 @@
 
 use opkeep_cache::RemoteError;
 
-use super::status::{Code, Status};
+use super::status::{Code, Status, shown};
+use crate::headers::Headers;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
@@ -26,6 +27,18 @@ impl Failure {
     /// Whether the server does not know this client, or does not let it do that.
     pub(super) fn refuses_client(&self) -> bool {
         matches!(self, Self::Status(Status { code: Code::UNAUTHENTICATED | Code::PERMISSION_DENIED, .. }))
+    }
+
+    /// Returns the failure with what an error may contain of a server's text, which has all of it: it may name the client's headers, and
+    /// have any length. A status has no more than that.
+    pub(super) fn redacted(self, headers: &Headers) -> Self {
+        let text = |text: String| shown(&headers.remove_from(&text));
+        match self {
+            Self::Closed(reason) => Self::Closed(text(reason)),
+            Self::Unprocessed(reason) => Self::Unprocessed(text(reason)),
+            Self::Invalid(reason) => Self::Invalid(text(reason)),
+            Self::Status(_) | Self::Other(_) => self,
+        }
     }
 
     /// Whether the connection can be used for another call.

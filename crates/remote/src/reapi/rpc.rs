@@ -16,6 +16,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use prost::Message;
 
 use super::failure::Failure;
+use super::messages::BlobStatus;
 use super::status::{Code, Status};
 use crate::headers::Headers;
 
@@ -101,6 +102,13 @@ impl Rpc {
     /// Reads the status from the last headers of an answer. A server may name the credentials that it refuses.
     fn status(&self, headers: &HeaderMap) -> Option<Status> {
         Status::read(headers, |message| self.headers.remove_from(message))
+    }
+
+    /// The status of one blob of an answer, if it is not OK.
+    pub(super) fn status_of_blob(&self, status: Option<BlobStatus>) -> Option<Status> {
+        let status = status?;
+        let code = Code(status.code.into());
+        (code != Code::OK).then(|| Status::new(code, &self.headers.remove_from(&status.message)))
     }
 
     fn head(&self, method: &str) -> Result<Request<()>, Failure> {

@@ -10,7 +10,7 @@ use prost::Message;
 
 use super::messages::{BlobStatus, Delay, RetryInfo};
 
-/// The largest number of characters of a server's message that an error contains.
+/// The largest number of characters of a server's text that an error contains.
 const LONGEST_TEXT: usize = 300;
 
 /// The status codes of gRPC.
@@ -67,9 +67,7 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn new(code: Code, message: &str) -> Self {
-        let shown = |symbol: char| if symbol.is_control() { ' ' } else { symbol };
-        let message = message.chars().map(shown).take(LONGEST_TEXT).collect();
-        Self { code, message, retry_after: None }
+        Self { code, message: shown(message), retry_after: None }
     }
 
     /// Reads the status from the last headers of an answer. `None`: they have none. The message is shown after `redact`.
@@ -116,6 +114,12 @@ impl From<Status> for RemoteError {
             Code(code) => Self::Invalid { reason: format!("status {code} of a call: {reason}") },
         }
     }
+}
+
+/// Returns what an error contains of a server's text: its beginning, without control characters.
+pub(super) fn shown(text: &str) -> String {
+    let shown = |symbol: char| if symbol.is_control() { ' ' } else { symbol };
+    text.chars().map(shown).take(LONGEST_TEXT).collect()
 }
 
 /// Decodes the status with details, which gRPC writes in Base64 with or without padding.

@@ -1,9 +1,11 @@
 //! Headers by which a server knows its clients.
 #![expect(clippy::disallowed_methods, reason = "these tests write files of headers")]
 
-use std::fs;
+use std::io::{self, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
+use std::{fs, thread};
 
 use libtest_mimic::{Failed, Trial};
 use opkeep_cache::{PutAnswer, RemoteEngine, RemoteError, RemoteObject};
@@ -12,14 +14,17 @@ use opkeep_remote::{HeaderSource, OpenOptions, open};
 use super::fake::Fake;
 use super::http2::Reply;
 use super::name;
+use super::protobuf::{field, fields, number, only};
 use crate::contract::{content, get, limits};
 
 pub(super) fn trials() -> Vec<Trial> {
-    let trials: [(&str, fn()); 4] = [
+    let trials: [(&str, fn()); 6] = [
         ("headers are sent with each call", sent),
         ("a refusal has no part of a header", redacted),
+        ("what a server says of one blob has no part of a header", redacted_blobs),
+        ("what a server says at the end of a connection has no part of a header, and an end", redacted_end),
         ("a file of headers is read again once they are refused", renewed),
-        ("a file of headers that cannot be read is told", unreadable),
+        ("a file of headers that cannot be read is an error", unreadable),
     ];
     let trial = |(name, run): (&str, fn())| {
         Trial::test(format!("reapi/credentials/{name}"), move || {
@@ -66,13 +71,16 @@ fn sent() {
     }
 }
 
-fn redacted() {
-    let refused = |answer: Result<(), RemoteError>| match answer {
+fn refused(answer: Result<(), RemoteError>) {
+    match answer {
         Err(RemoteError::Refused { reason }) => {
             assert!(reason.contains("not allowed") && !reason.contains("hunter"), "{reason}");
         }
         other => panic!("{other:?}"),
-    };
+    }
+}
+
+fn redacted() {
     let fake = Fake::start();
     fake.demand("authorization", "Bearer something");
     for text in ["authorization: Bearer hunter2", "authorization: hunter2", "x-key: hunter2"] {
@@ -85,6 +93,55 @@ fn redacted() {
         (method == "GetActionResult").then(|| Reply::Trailers(Vec::new(), status))
     });
     refused(all_methods(&*client(&fake, given("authorization: Bearer hunter2"))));
+}
+
+fn redacted_blobs() {
+    for failing in ["BatchUpdateBlobs", "BatchReadBlobs"] {
+        let fake = Fake::with(move |method, messages| {
+            let text = format!("not allowed: {} hunter2 hunter2", "x".repeat(285));
+            let status = [number(1, 7), field(2, text.as_bytes())].concat();
+            let is_update = failing == "BatchUpdateBlobs";
+            let answer = |blob: &Vec<u8>| {
+                let (digest, tag) = if is_update { (only(blob, 1), 2) } else { (blob.clone(), 3) };
+                field(1, &[field(1, &digest), field(tag, &status)].concat())
+            };
+            let answers = || fields(&messages[0], 2).iter().flat_map(answer).collect();
+            (method == failing).then(|| Reply::Messages(vec![answers()]))
+        });
+        refused(all_methods(&*client(&fake, given("authorization: Bearer hunter2"))));
+        assert_eq!(fake.count(failing), 1);
+    }
+}
+
+/// The frame by which a server ends a connection has a text of its own.
+fn redacted_end() {
+    const SECRET: &str = r#"hun"ter\2"#;
+    for (code, is_long) in [(0, false), (1, false), (1, true), (11, true)] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("grpc://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let text =
+                    format!("too_many_calls {SECRET} {}", "x".repeat(if is_long { 10_000 } else { 0 }));
+                let end = [&[0; 4], &u32::to_be_bytes(code)[..], text.as_bytes()].concat();
+                let length = u32::to_be_bytes(end.len() as u32);
+                let (settings, head) =
+                    ([0, 0, 0, 4, 0, 0, 0, 0, 0], [&length[1..], &[7, 0, 0, 0, 0, 0]].concat());
+                // The client may have left. It ends the connection.
+                let _ = stream.write_all(&[&settings[..], &head, &end].concat());
+                let _ = io::copy(&mut stream, &mut io::sink());
+            }
+        });
+        let mut options = OpenOptions::default();
+        options.headers = Some(given(&format!("x-key: {SECRET}")));
+        match get(&*open(&url, &options).unwrap(), &[name("a")]) {
+            Err(RemoteError::Unreachable { reason }) => {
+                assert!(reason.contains("too_many_calls ***"), "{reason}");
+                assert!(!reason.contains("hun") && reason.len() <= 300, "{reason}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 fn write(file: &Path, token: &str) {
