@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, overload
 from weakref import WeakSet
 
 from . import _native
+from ._exit import close_at_exit
 from ._log import logger
 from ._remote import UPLOAD_SECONDS, settings
 from .errors import (
@@ -280,14 +279,10 @@ class Cache:
         ...     print(error)
         the cache was closed
         """
-        self._close(UPLOAD_SECONDS)
-
-    def _close(self, limit: float) -> None:
-        """Close the cache, and wait at most `limit` seconds until what was published is sent."""
         native, self._native = self._native, None
         if native is not None:
             native.flush()
-            native.finish_uploads(limit)
+            native.finish_uploads(UPLOAD_SECONDS)
 
     def _open(self) -> _native.Cache:
         if self._native is None:
@@ -599,12 +594,13 @@ def _open_again(arguments: tuple[Any, ...], remote: tuple[Any, ...]) -> Cache:
     return Cache(root, target, **dict(zip(names, named)), **dict(zip(remote_names, remote)))
 
 
-def _close_all() -> None:
-    """Close the caches that are open at exit. A forked child's are its parent's."""
-    end = time.monotonic() + UPLOAD_SECONDS
+def _take_opened() -> Iterator[_native.Cache]:
+    """Take the caches that are open at exit, which are closed then. A forked child's are its parent's."""
     for cache in list(_open_caches):
-        if cache._process == os.getpid():
-            cache._close(max(0.0, end - time.monotonic()))
+        native = cache._native
+        if native is not None and cache._process == os.getpid():
+            cache._native = None
+            yield native
 
 
-atexit.register(_close_all)
+close_at_exit(_take_opened)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import time
 
 from .. import _native
-from .._remote import UPLOAD_SECONDS, settings
+from .._exit import close_at_exit
+from .._remote import settings
 from .._root import default_root
 
 _LIMITS = ("ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO", "OPKEEP_MAX_CACHE_ENTRIES")
@@ -26,11 +25,5 @@ def files_for(target: str, *, is_local: bool = False) -> _native.TritonFiles:
     return files
 
 
-@atexit.register
-def _close() -> None:
-    """Write the counts, and wait for a few seconds until what was published is sent: a later process sends the rest."""
-    end = time.monotonic() + UPLOAD_SECONDS
-    # Another thread may open one meanwhile.
-    for files in list(_open.values()):
-        files.flush()
-        files.finish_uploads(max(0.0, end - time.monotonic()))
+# Another thread may open one meanwhile.
+close_at_exit(lambda: list(_open.values()))
