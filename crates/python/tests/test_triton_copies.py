@@ -44,7 +44,7 @@ class CopiesTest(TritonTest):
 
         def manager(release: str) -> CacheManager:
             collect = {"npu": lambda compile, parts, *_: parts.append(("bishengir-compile", None, release))}
-            toolchain = mock.patch.dict(_toolchain._COLLECT, collect)
+            toolchain = mock.patch.dict(_toolchain.COLLECT, collect)
             toolchain.start()
             self.addCleanup(toolchain.stop)
             return CacheManager(key)

@@ -364,10 +364,10 @@ class DirectoryTest(TritonTest):
     def test_a_compiler_that_changes_during_the_compile(self) -> None:
         from opkeep.triton import _toolchain
 
-        original = _toolchain._COLLECT["cuda"]
+        original = _toolchain.COLLECT["cuda"]
         parts = ["one"]
         changed = {"cuda": lambda compile, found, settings: _toolchain._add_text(found, "ptxas", parts[0])}
-        with mock.patch.dict(_toolchain._COLLECT, changed):
+        with mock.patch.dict(_toolchain.COLLECT, changed):
             self.kernels.compiles.during = lambda: parts.__setitem__(0, "another")
             self.kernels.compile()
             self.assert_compiled(1)
@@ -377,7 +377,7 @@ class DirectoryTest(TritonTest):
             self.assert_compiled(1)
             self.kernels.compile()
             self.assert_compiled(0)
-        self.assertIs(_toolchain._COLLECT["cuda"], original)
+        self.assertIs(_toolchain.COLLECT["cuda"], original)
 
     def test_a_kernel_that_is_not_valid_is_not_kept(self) -> None:
         kernel = self.kernels.compile()

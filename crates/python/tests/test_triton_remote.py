@@ -24,6 +24,50 @@ LIMIT = 25
 """The seconds that a server which never answers may cost in all: three calls, and what the machine is busy with."""
 
 
+BACKEND = """
+import sys
+
+class Backend:
+    binary_ext = "so"
+
+    def hash(self):
+        return ""
+
+def compile(target, backend, options):
+    from opkeep.triton import CacheManager
+
+    manager = CacheManager("KEY")
+    if manager.get_group("add.json") is not None:
+        return 0
+    files = {"add.json": b"{}", f"add.{backend.binary_ext}": b"x"}
+    manager.put_group("add.json", {name: manager.put(content, name) for name, content in files.items()})
+    return 1
+
+def compiles(name, extension):
+    from triton.backends.compiler import GPUTarget
+
+    # The manager knows Triton's function `compile` by its name and that of its module.
+    globals()["__name__"] = "triton.compiler.compiler"
+    Backend.binary_ext = extension
+    return compile(GPUTarget(name, "x", 0) if name else None, Backend(), None)
+"""
+"""The package of a backend of which nothing is known."""
+
+ADDED_MEMBER = r"""
+from opkeep.triton import CacheManager
+
+put_group = CacheManager.put_group
+
+def with_member(self, filename, group):
+    # The head of a library for x86. Triton reads the file as a text.
+    content = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\x3e\x00" + bytes(44) if NAME == "helper" else b"x"
+    return put_group(self, filename, {**group, NAME: self.put(content, NAME)})
+
+CacheManager.put_group = with_member
+"""
+"""Adds a file to each group that Triton makes."""
+
+
 class RemoteTest(TritonTest):
     """A test with a directory that hosts share."""
 
@@ -161,6 +205,35 @@ class HostsTest(RemoteTest):
         two.leave()
         (entry,) = shared_entries(self.shared)
         self.assertIn("cuda-sm_90", str(entry))
+
+    def test_kernels_of_backends_that_are_not_known_stay_here(self) -> None:
+        silent = Silent(self)
+        package = self.root / "packages/known_to_nobody"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(BACKEND)
+        path = os.pathsep.join([str(package.parent), os.environ.get("PYTHONPATH", "")])
+        for backend, extension in (("cpu", "so"), ("xpu", "bin"), ("", "bin")):
+            with self.subTest(backend):
+                variables = {"PYTHONPATH": path, "OPKEEP_REMOTE": silent.url}
+                for count in (1, 0):
+                    one = self.host(f"one-{backend}", **variables)
+                    one.run("import known_to_nobody")
+                    self.assertEqual(one.run(f"known_to_nobody.compiles({backend!r}, {extension!r})"), count)
+                    one.leave()
+                    self.assertEqual((silent.connections, one.warnings), (0, ""))
+
+    def test_kernels_with_code_for_the_processor_stay_here(self) -> None:
+        for name, is_shared in (("helper.so", False), ("helper", False), ("helper.bin", True)):
+            with self.subTest(name):
+                shared = self.root / f"shared-{name}"
+                shared.mkdir()
+                os.environ["OPKEEP_REMOTE"] = f"file://{shared}"
+                one = self.host(f"one-{name}")
+                one.run(f"exec({ADDED_MEMBER!r}, {{'NAME': {name!r}}})")
+                self.assertEqual(self.compiles(one), [1])
+                one.leave()
+                self.assertEqual((len(shared_entries(shared)), one.warnings), (int(is_shared), ""))
+                self.assertEqual(self.compiles(self.host(f"one-{name}", OPKEEP_REMOTE="")), [0])
 
     def test_the_pages(self) -> None:
         for number, page in enumerate(PAGES):

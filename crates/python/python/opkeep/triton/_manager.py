@@ -14,6 +14,7 @@ from ..errors import Error, ForkedTicketError, TicketEndedError
 from . import _stock, _store, _tickets
 from ._compile import Compile, compile_in, frame_of_compile
 from ._log import logger, warn_once
+from ._sharing import has_host_code, stays_here
 from ._toolchain import forget_versions, host_toolchain, toolchain_after, toolchain_of
 
 if TYPE_CHECKING:
@@ -280,8 +281,9 @@ class CacheManager:
         kernel = json.loads(dict(files).get(filename, b"{}")).get("name")
         suffix = compile.object_suffix
         objects = [name for name, _ in files if suffix is not None and name.endswith(suffix)]
+        is_local = stays_here(compile) or has_host_code(files)
         return NewFiles(
-            files, str(kernel or ""), version, objects[0] if objects else None, filename, False
+            files, str(kernel or ""), version, objects[0] if objects else None, filename, is_local
         )
 
     def _take_over(self, filename: str, place: _Place, ticket: _native.TritonTicket) -> list[str] | None:
@@ -336,7 +338,8 @@ class CacheManager:
     def _place_of(self, frame: FrameType | None) -> _Place:
         """Return the place of the files of a compile."""
         compile = compile_in(frame)
-        return self._new_place(_store.files_for(compile.target_name), toolchain_of(compile), compile)
+        store = _store.files_for(compile.target_name, is_local=stays_here(compile))
+        return self._new_place(store, toolchain_of(compile), compile)
 
     def _host_place(self, is_library: bool) -> _Place:
         """Return the place of a file for this machine."""

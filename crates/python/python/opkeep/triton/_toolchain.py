@@ -76,7 +76,7 @@ def toolchain_of(compile: Compile) -> _native.Toolchain:
     _add_text(parts, "Triton's modules", _digest_of_modules(_stock.directory()))
     settings = settings_of_kernels()
     if compile.target is not None:
-        _COLLECT.get(compile.target.backend, _other)(compile, parts, settings)
+        COLLECT.get(compile.target.backend, _other)(compile, parts, settings)
         # Triton remembers their digests by their paths, and some releases have only the paths in their key.
         libraries = getattr(compile.options, "extern_libs", None) or ()
         for name, path in libraries.items() if isinstance(libraries, dict) else libraries:
@@ -93,7 +93,7 @@ def toolchain_of(compile: Compile) -> _native.Toolchain:
 def toolchain_after(compile: Compile) -> _native.Toolchain:
     """Return the same after a compile. It fails if Triton's code was replaced during the compile, which may have loaded it."""
     check_package_again(_stock.directory())
-    backend = _backend_package(compile) if compile.target is not None and compile.target.backend not in _COLLECT else None
+    backend = _backend_package(compile) if compile.target is not None and compile.target.backend not in COLLECT else None
     if backend is not None:
         check_package_again(backend)
     return toolchain_of(compile)
@@ -216,7 +216,8 @@ def _other(compile: Compile, parts: Parts, settings: dict[str, str]) -> None:
             _add_file_if_there(parts, tool, os.path.join(root, tool))
 
 
-_COLLECT = {"cuda": _nvidia, "hip": _amd, "npu": _ascend}
+COLLECT = {"cuda": _nvidia, "hip": _amd, "npu": _ascend}
+"""What adds the compilers of a backend. Those of the others are not known in full."""
 
 
 def _backend_package(compile: Compile) -> str | None:
