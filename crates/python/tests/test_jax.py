@@ -19,8 +19,8 @@ from unittest import mock
 
 import opkeep
 import opkeep.jax._hooks
-from opkeep.jax import _cache
-from opkeep.jax._toolchain import _content, packages, toolchain
+from opkeep.jax import _cache, _toolchain
+from opkeep.jax._toolchain import _content, is_known, packages, toolchain
 from helper import at_most
 
 HAS_JAX = importlib.util.find_spec("jax") is not None
@@ -228,6 +228,13 @@ class ToolchainTest(unittest.TestCase):
                     self.program(name, "another one")
                     self.assertNotEqual(toolchain("gpu"), before[0])
                     self.assertEqual(toolchain("cpu"), before[1])
+        library = self.root / "nvvm/libdevice/libdevice.10.bc"
+        library.parent.mkdir(parents=True)
+        with mock.patch.dict(os.environ, {"PATH": "", "CUDA_ROOT": str(self.root)}):
+            library.write_text("one")
+            one = toolchain("gpu")
+            library.write_text("another one")
+            self.assertNotEqual(toolchain("gpu"), one)
 
     def test_a_program_that_changes_during_the_compile(self) -> None:
         cache = _cache.SharedCache(str(self.root / "store"), None, "0.10", {})
@@ -264,6 +271,44 @@ class ToolchainTest(unittest.TestCase):
                 while (site / name).stat().st_ctime_ns <= (info / "RECORD").stat().st_ctime_ns:
                     (site / name).write_text("another")
                 self.assertNotEqual(_content(Distribution.at(info)), before)
+
+    def test_only_what_all_compilers_in_the_key_made_is_shared(self) -> None:
+        libraries = Path(tempfile.mkdtemp(dir=self.root))
+        of_cuda = ("nvidia-cuda-nvcc-cu12", "nvidia-cudnn-cu12")
+        cases = [
+            ("cpu", (), True),
+            ("cuda", of_cuda, True),
+            ("gpu", of_cuda, True),
+            # A CUDA, a cuDNN or a ROCm of the system.
+            ("gpu", of_cuda[:1], False),
+            ("gpu", of_cuda[1:], False),
+            ("gpu", (), False),
+            ("rocm", of_cuda, False),
+            ("tpu", ("libtpu",), True),
+            ("tpu", (), False),
+            ("unknown", (), False),
+        ]
+        shared = Path(tempfile.mkdtemp(dir=self.root))
+        for number, (platform_name, names, is_shared) in enumerate(cases):
+            parts = tuple((name, bytes(32), "1") for name in names)
+            with (
+                self.subTest(platform_name, names=names),
+                mock.patch.object(_toolchain, "packages", lambda: parts),
+                mock.patch.dict(os.environ, LD_LIBRARY_PATH=str(libraries)),
+            ):
+                self.assertEqual(is_known(platform_name), is_shared)
+                remote = {"remote": f"file://{shared}", "remote_namespace": f"case-{number}"}
+                cache = _cache.SharedCache(str(self.root / f"store-{number}"), None, "0.10", remote)
+                with _cache.Compile(platform_name, is_shared=True) as compile:
+                    cache.put("add-key", b"code")
+                    cache._cache(compile).close()
+                self.assertEqual((shared / f"v1/case-{number}").exists(), is_shared)
+        (libraries / "libcudnn.so.9").touch()
+        with (
+            mock.patch.object(_toolchain, "packages", lambda: tuple((name, bytes(32), "1") for name in of_cuda)),
+            mock.patch.dict(os.environ, LD_LIBRARY_PATH=f"/nonexistent:{libraries}"),
+        ):
+            self.assertEqual([is_known(name) for name in ("gpu", "cpu")], [False, True])
 
     def test_an_unexpected_exception_fails_no_compile(self) -> None:
         cache = _cache.SharedCache(str(self.root / "store"), None, "0.10", {})

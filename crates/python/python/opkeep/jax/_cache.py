@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .._log import logger
 from ..cache import Cache, Hit, Ticket
 from ..errors import Error, WaitTimeoutError
-from ._toolchain import Part, toolchain
+from ._toolchain import Part, is_known, toolchain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,7 +116,9 @@ class SharedCache:
         target, parts = f"jax-{_platform(compile)}", toolchain(_platform(compile))
         cache = self._caches.get((target, parts))
         if cache is None:
-            cache = Cache(self._root, target, framework="jax", toolchain=parts, **self._remote)
+            # What is made by compilers that are not in the key stays here.
+            remote = self._remote if is_known(_platform(compile)) else {**self._remote, "remote_mode": "off"}
+            cache = Cache(self._root, target, framework="jax", toolchain=parts, **remote)
             self._caches[target, parts] = cache
         return cache
 

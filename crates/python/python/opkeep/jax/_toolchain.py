@@ -22,6 +22,18 @@ _GPU_TOOLS = ("ptxas", "nvlink")
 _CUDA_VARIABLES = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
 """Variables with directories of CUDA."""
 
+_LIBDEVICE = os.path.join("nvvm", "libdevice", "libdevice.10.bc")
+"""A library of CUDA that XLA links into kernels, below a directory of CUDA."""
+
+_PACKAGES_OF_PLATFORMS = {
+    "cpu": (),
+    "cuda": ("nvidia-cuda-nvcc", "nvidia-cudnn"),
+    "gpu": ("nvidia-cuda-nvcc", "nvidia-cudnn"),
+    "neuron": ("neuronx-cc",),
+    "tpu": ("libtpu",),
+}
+"""How the names of the packages begin that have all compilers and libraries of a platform."""
+
 Part = tuple[str, bytes, str]
 """A name, a digest and a note."""
 
@@ -31,6 +43,27 @@ def toolchain(platform_name: str) -> tuple[Part, ...]:
     if platform_name == "cpu":
         return packages() + _cpu()
     return packages() + (_programs() if platform_name in ("gpu", "cuda") else ())
+
+
+def is_known(platform_name: str) -> bool:
+    """Whether the toolchain has all that decides what is made for a platform, so that other hosts may use it.
+
+    It does not if a compiler or library is not from a package: cuDNN of the system, or ROCm."""
+    expected = _PACKAGES_OF_PLATFORMS.get(platform_name)
+    if expected is None or not all(any(name.startswith(start) for name, _, _ in packages()) for start in expected):
+        return False
+    return "nvidia-cudnn" not in expected or not _has_other_cudnn()
+
+
+def _has_other_cudnn() -> bool:
+    """Whether the loader may prefer a cuDNN to that of the package."""
+    for directory in filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)):
+        try:
+            if any(name.startswith("libcudnn") for name in os.listdir(directory)):
+                return True
+        except OSError:
+            continue
+    return False
 
 
 @functools.lru_cache(maxsize=None)
@@ -48,11 +81,14 @@ def _cpu() -> tuple[Part, ...]:
 
 
 def _programs() -> tuple[Part, ...]:
-    """Return CUDA's programs wherever XLA may find them."""
+    """Return CUDA's programs, and its library of functions, wherever XLA may find them."""
     roots = [os.environ.get(variable) for variable in _CUDA_VARIABLES]
     roots += re.findall(r"--xla_gpu_cuda_data_dir=(\S+)", os.environ.get("XLA_FLAGS", ""))
-    directories = [os.path.join(root, "bin") for root in filter(None, [*roots, "/usr/local/cuda"])]
+    roots = [root for root in [*roots, "/usr/local/cuda"] if root]
+    directories = [os.path.join(root, "bin") for root in roots]
     paths = [shutil.which(name, path=path) for name in _GPU_TOOLS for path in (None, *directories)]
+    libraries = [os.path.join(root, _LIBDEVICE) for root in roots]
+    paths += [path for path in libraries if os.path.isfile(path)]
     return tuple(_program(path) for path in dict.fromkeys(filter(None, paths)))
 
 
