@@ -49,4 +49,10 @@ pub enum PublishError {
     /// The ticket belongs to the parent of this process, which still holds it. Nothing was published anywhere.
     #[error("the ticket belongs to the parent process; a forked child must request the entry itself")]
     Forked,
+    /// The caller found the entry, and did not build it. Nothing was written.
+    #[error("an entry that was found is not kept: {reason}")]
+    Found {
+        /// The reason.
+        reason: &'static str,
+    },
 }

@@ -97,6 +97,11 @@ impl TargetCache {
         self.0.trust.demands_signatures()
     }
 
+    /// Whether [`Ticket::keep_found`](crate::Ticket::keep_found) keeps entries: without keys.
+    pub fn keeps_found(&self) -> bool {
+        self.0.trust.keeps_found()
+    }
+
     /// Counts a miss of [`get_uncounted`](Self::get_uncounted).
     pub fn count_miss(&self, miss: &opkeep_store::Miss) {
         self.0.store.iter().for_each(|store| store.count_miss(miss));

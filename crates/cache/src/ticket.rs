@@ -109,7 +109,12 @@ impl Ticket {
         }
     }
 
-    /// Writes the entry to the local store, which ends the waits on this host, and has it sent to the remote tier by another
+    /// Whether [`keep_found`](Self::keep_found) keeps entries: without keys.
+    pub fn keeps_found(&self) -> bool {
+        self.target.trust.keeps_found()
+    }
+
+    /// Writes an entry that this caller built to the local store, which ends the waits on this host, and has it sent to the remote tier by another
     /// thread, which is best effort: see [`Cache::finish_uploads`](crate::Cache::finish_uploads). An entry that [other hosts cannot
     /// use](crate::CacheConfig::is_for_others) is not sent.
     ///
@@ -117,6 +122,31 @@ impl Ticket {
     /// The local store could not write the entry, or this process is a forked child of the ticket's.
     pub fn publish(self, members: &EntryBuilder<'_>) -> Result<Published, PublishError> {
         self.publish_within(members, None)
+    }
+
+    /// Writes an entry to the local store that the caller found and did not build, such as in the cache of a framework. Only
+    /// [`publish`](Self::publish) signs and sends: this entry gets no signature, stays on this host, and must state that by its members
+    /// ([`CacheConfig::is_for_others`](crate::CacheConfig::is_for_others)), so that no later process sends it. Returns the outcome in the local
+    /// store; `None` if that is not written.
+    ///
+    /// # Errors
+    /// The cache has a signing key or demands signatures; the members do not state that the entry stays here; the local store could
+    /// not write it; or this process is a forked child of the ticket's.
+    pub fn keep_found(self, members: &EntryBuilder<'_>) -> Result<Option<PutOutcome>, PublishError> {
+        if !self.is_own() {
+            return Err(PublishError::Forked);
+        }
+        if !self.keeps_found() {
+            let reason = "this host signs its entries, or takes none without a signature";
+            return Err(PublishError::Found { reason });
+        }
+        let Self { target, key, miss, .. } = &self;
+        if target.trust.is_for_others(members) {
+            return Err(PublishError::Found { reason: "it does not state that it stays on this host" });
+        }
+        let local = target.put(key, members, miss.overwrite())?;
+        target.keep_here(key);
+        Ok(local)
     }
 
     /// Publishes the entry as [`publish`](Self::publish) does, and waits until it is in the remote tier, until `deadline` at most, or

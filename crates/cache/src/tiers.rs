@@ -396,7 +396,7 @@ impl Target {
     }
 
     /// Drops the mark by which an earlier entry of `key` was to be sent: the mark would send the one that stays here.
-    fn keep_here(&self, key: &Digest) {
+    pub(crate) fn keep_here(&self, key: &Digest) {
         self.written_store().iter().for_each(|store| store.mark_sent(key, true));
     }
 

@@ -103,6 +103,11 @@ pub enum EmbedError {
     /// The ticket was published, abandoned, or not renewed any longer.
     #[error("the ticket has ended: it was published or abandoned before")]
     TicketEnded,
+    /// The files were found, and not made by the caller. The ticket stays.
+    #[error(
+        "files that were found are not kept: this host signs what it makes, or takes only what is signed"
+    )]
+    Found,
     /// The store could not be opened again after a fork, although the mode requires it.
     #[error("the store cannot be opened in a forked process: {source}")]
     Reopen {

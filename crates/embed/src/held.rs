@@ -58,6 +58,12 @@ impl Held {
         }
     }
 
+    /// Whether the ticket is held by this process, for a cache that keeps found files.
+    pub(crate) fn keeps_found(&self) -> Result<bool, EmbedError> {
+        self.check_process()?;
+        self.locked().as_ref().map(Ticket::keeps_found).ok_or(EmbedError::TicketEnded)
+    }
+
     /// In a forked child, the lock of the ticket's state may be held for ever by a thread that does not exist there.
     fn check_process(&self) -> Result<(), EmbedError> {
         let process = self.holders.process;

@@ -142,6 +142,15 @@ impl TargetFiles {
             .map_err(|error| EmbedError::Publish(error.into()))
     }
 
+    /// Whether [`GroupTicket::keep_found`](crate::GroupTicket::keep_found) keeps files: not with a signing key, nor where only signed files
+    /// are taken.
+    ///
+    /// # Errors
+    /// The store cannot be used in this process, although the mode requires it.
+    pub fn keeps_found(&self) -> Result<bool, EmbedError> {
+        Ok(self.current()?.1.keeps_found())
+    }
+
     /// Writes the counts of hits and misses to the store. Best effort.
     pub fn flush(&self) {
         if let Ok((_, target)) = self.current() {

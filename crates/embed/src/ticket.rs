@@ -59,7 +59,7 @@ impl GroupTicket {
         self.held.is_held()
     }
 
-    /// Publishes the files: all of them, or none. Ends the ticket, and with it the waits. A thread sends the files to the remote cache,
+    /// Publishes files that this caller made: all of them, or none. Ends the ticket, and with it the waits. A thread sends the files to the remote cache,
     /// unless they work on this machine only; see [`FileCache::finish_uploads`](crate::FileCache::finish_uploads). Returns whether the
     /// store keeps files under the key now; one that is only read keeps nothing. If another caller published files while this one was stopped, and
     /// so was stale, those stay, unless the ticket was given to replace files that were found.
@@ -80,6 +80,25 @@ impl GroupTicket {
         let published = ticket.publish(&encoded.builder());
         self.renewal.ended();
         Ok(published?.local.is_some())
+    }
+
+    /// Keeps files that the caller found and did not make, such as in the directory of a framework: in the store of this machine only,
+    /// whatever [`NewGroup::is_local`] says, and without a signature. Otherwise as [`publish`](Self::publish); no compile is counted.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish). The cache has a signing key, or takes only what is signed: then the ticket stays, and the caller makes
+    /// the files.
+    pub fn keep_found(&self, group: &NewGroup<'_>) -> Result<bool, EmbedError> {
+        if !self.held.keeps_found()? {
+            return Err(EmbedError::Found);
+        }
+        group.validate(&self.held.key.target)?;
+        let mut record = group.record(self.held.key.clone(), None);
+        record.is_local = true;
+        let encoded = group.encode(&record);
+        let kept = self.held.take()?.keep_found(&encoded.builder());
+        self.renewal.ended();
+        Ok(kept?.is_some())
     }
 
     /// Ends the ticket. If `failure` is given, the waiters fail for the same reason at once; for a failure that would repeat.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -183,6 +184,51 @@ class HostsTest(RemoteTest):
         for path in (site, programs):
             self.assertIn(str(path), there[1])
             self.assertNotIn(str(path), here[1])
+
+    def restored(self, host: str, *, directory: str, **variables: str) -> int:
+        """Have a host get the files that another one made, with their record, as by Inductor's bundler, or from someone who writes into
+        Triton's directory. Return the number of compiles of the kernel."""
+        names = ("torch._inductor", "torch._inductor.triton_bundler")
+        modules = f"import sys, types; sys.modules.update((name, types.ModuleType(name)) for name in {names})"
+        source, target = self.root / directory / "kernels", self.root / host / "kernels"
+        if not source.exists():
+            maker = self.host(directory, OPKEEP_REMOTE="")
+            maker.run(modules)
+            self.assertEqual(self.compiles(maker), [1])
+            maker.end()
+        for path in source.iterdir():
+            if path.is_dir() and ".opkeep-" not in path.name:
+                shutil.copytree(path, target / path.name)
+        self.assertTrue(list(target.glob("*/add.json.opkeep")))
+        worker = self.host(host, **variables)
+        worker.run(modules)
+        (count,) = self.compiles(worker)
+        worker.leave()
+        self.assertEqual(worker.warnings, "")
+        return count
+
+    def test_files_that_were_found_stay_on_a_host_without_keys(self) -> None:
+        self.assertEqual(self.restored("one", directory="maker"), 0)
+        self.assertEqual(shared_entries(self.shared), [])
+        # Nor does a later process send them.
+        later = self.host("one")
+        self.assertEqual(self.compiles(later, 1024, 64), [0, 1])
+        later.leave()
+        self.assertEqual(len(shared_entries(self.shared)), 1)
+
+    def test_files_that_were_found_are_compiled_on_a_host_with_keys(self) -> None:
+        public, secret = generate_key(self.root / "secret"), str(self.root / "secret")
+        keys = [{"OPKEEP_SIGN_KEY": secret}, {"OPKEEP_TRUSTED_KEYS": public}]
+        for number, variables in enumerate([*keys, keys[0] | keys[1]]):
+            with self.subTest(number):
+                shared = self.root / f"shared-{number}"
+                shared.mkdir()
+                remote = f"file://{shared}"
+                self.assertEqual(self.restored(f"one-{number}", directory="maker", OPKEEP_REMOTE=remote, **variables), 1)
+                # What it compiled itself is there, if it signs.
+                entries = [path.read_bytes() for path in shared_entries(shared)]
+                self.assertEqual(len(entries), int("OPKEEP_SIGN_KEY" in variables))
+                self.assertFalse(any(b"restored by Inductor" in entry for entry in entries))
 
     def test_files_of_this_machine_stay_here(self) -> None:
         silent = Silent(self)

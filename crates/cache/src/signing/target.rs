@@ -116,6 +116,12 @@ impl TargetTrust {
         self.keys.local.is_some()
     }
 
+    /// Whether the local store keeps entries that this host found: not if only signed entries are taken, since nothing vouches for them, and
+    /// not if this host signs, so that no path leads from what it found to a signature.
+    pub(crate) fn keeps_found(&self) -> bool {
+        !self.demands_signatures() && self.keys.signing.is_none()
+    }
+
     /// Signs an entry that this host built. If it is not shared, no other host takes these signatures.
     pub(crate) fn sign(&self, key: &Digest, members: &EntryBuilder<'_>, is_shared: bool) -> OwnSignatures {
         let signing = self.keys.signing.as_deref().filter(|_| is_shared);

@@ -9,8 +9,8 @@ use opkeep_artifact::{Expectations, Format, MetadataRules, OpaqueRules};
 use opkeep_cache::trust::{SignaturePolicy, SigningKey, TrustedKeys};
 use opkeep_cache::{CancelToken, RemoteConfig, TrustConfig};
 use opkeep_embed::{
-    FileCache, FileCacheConfig, FileGroup, FileKey, GroupClaim, NewGroup, Options, StoreConfig, TargetFiles,
-    UnsharedReason, WaitBudget, encode_rules,
+    EmbedError, FileCache, FileCacheConfig, FileGroup, FileKey, GroupClaim, NewGroup, Options, StoreConfig,
+    TargetFiles, UnsharedReason, WaitBudget, encode_rules,
 };
 use opkeep_store::Lookup;
 use opkeep_testkit::remote::RemoteCall::{Claim, Get, Put, Release};
@@ -211,6 +211,37 @@ fn files_for_this_machine_stay_here() {
     let (_, files) = other.open(&remote);
     assert!(files.get(&key(3)).unwrap().is_none());
     assert!(other.warnings()[0].contains("only by the machine that made it"));
+}
+
+/// A file beside a framework's files says what they are. Anyone who can write there can write that file.
+#[test]
+fn files_that_were_found_stay_here_and_are_taken_only_without_keys() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (cache, files) = host.open(&remote);
+    assert!(files.keeps_found().unwrap());
+    assert!(ticket(request(&files, 1)).keep_found(&group()).unwrap());
+    assert!(hit(request(&files, 1)).record().unwrap().is_local);
+    let pushed = cache.finish_uploads(soon(), None);
+    assert_eq!((pushed, remote.object_names()), (0, Vec::new()));
+
+    let signer = new_key("signer");
+    let signs = TrustConfig::default().with_signing_key(Arc::clone(&signer));
+    for trust in [signs, trusting(&signer), trusting(&signer).with_signing_key(Arc::clone(&signer))] {
+        let (remote, host) = (FakeRemote::new(), Host::new());
+        let mut config = host.config(&remote);
+        config.cache.trust = trust;
+        let (cache, files) = open(config);
+        assert!(!files.keeps_found().unwrap());
+        let began = ticket(request(&files, 1));
+        assert!(matches!(began.keep_found(&group()), Err(EmbedError::Found)));
+        assert_eq!((cache.finish_uploads(soon(), None), files.get(&key(1)).unwrap().is_none()), (0, true));
+        assert!(
+            remote.object_names().iter().all(|name| *name != names(TARGET).entry(&files.entry_key(&key(1))))
+        );
+        // The caller makes the files, with the same ticket.
+        assert!(began.publish(&group()).unwrap());
+        assert!(!hit(request(&files, 1)).record().unwrap().is_local);
+    }
 }
 
 #[test]

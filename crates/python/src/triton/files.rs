@@ -172,7 +172,8 @@ impl TritonFiles {
         placed.map(drop).map_err(|error| store_error(py, &error))
     }
 
-    /// Returns the files of a group that are to be taken over: a record beside them says that they are those of this entry.
+    /// Returns the files of a group that are to be taken over: a record beside them says that they are those of this entry. None are with
+    /// keys: anyone who writes into the directory can write such a record, and it has no signature.
     fn restored<'py>(
         &self,
         py: Python<'py>,
@@ -182,7 +183,10 @@ impl TritonFiles {
         directory: &Directory,
     ) -> PyResult<Option<Vec<NamedBytes<'py>>>> {
         let entry = self.files.entry_key(&file_key(key, name, toolchain));
-        let files = without_gil(py, || Ok(directory.restored(&entry, name)))?;
+        let files = without_gil(py, || match self.files.keeps_found()? {
+            true => Ok(directory.restored(&entry, name)),
+            false => Ok(None),
+        })?;
         let to_python = |(name, bytes): (String, Vec<u8>)| (name, PyBytes::new(py, &bytes));
         Ok(files.map(|files| files.into_iter().map(to_python).collect()))
     }

@@ -17,9 +17,14 @@ pub(crate) struct TritonTicket {
 
 #[pymethods]
 impl TritonTicket {
-    /// Publishes the files. Returns whether they were written.
+    /// Publishes files that this process compiled. Returns whether they were written.
     fn publish(&self, py: Python<'_>, files: NewFiles) -> PyResult<bool> {
         without_gil(py, || files.publish(self.rules.as_deref(), |group| self.ticket.publish(group)))
+    }
+
+    /// Keeps files that this process found, on this machine only. Returns whether they were written.
+    fn keep_found(&self, py: Python<'_>, files: NewFiles) -> PyResult<bool> {
+        without_gil(py, || files.publish(self.rules.as_deref(), |group| self.ticket.keep_found(group)))
     }
 
     /// Ends the ticket; one of the waiters makes the files.

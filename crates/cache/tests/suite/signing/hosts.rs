@@ -54,6 +54,40 @@ fn an_unsigned_entry_hides_no_signed_one() {
     assert_eq!(signed, text(1));
 }
 
+/// What was found gets no signature, of whichever key, and is not sent, now or later.
+#[test]
+fn what_was_found_is_neither_signed_nor_sent() {
+    let one = new_key("one");
+    let found = text(1);
+    for (signs, trusted) in
+        [(Some(&one), None), (None, Some(&[&one][..])), (Some(&one), Some(&[&one][..])), (None, None)]
+    {
+        let (remote, host) = (FakeRemote::new(), Host::new());
+        let target = cache(&host, &remote, &trust(signs, trusted));
+        let has_keys = signs.is_some() || trusted.is_some();
+        assert_eq!(target.keeps_found(), !has_keys);
+        // The caller must say that it stays here: a later process would send it.
+        for (members, stays) in [(builder(&found), false), (local_builder(&found), true)] {
+            let kept = build(claim(&target, "relu")).keep_found(&members);
+            match kept {
+                Ok(put) => assert_eq!((stays && !has_keys, put), (true, Some(PutOutcome::Published))),
+                Err(PublishError::Found { .. }) => assert!(has_keys || !stays),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(target.push_all(None, None).sent, 0);
+        assert!(remote.object_names().is_empty(), "{:?}", remote.object_names());
+        match has_keys {
+            true => publish(build(claim(&target, "relu")), 2).local.map(drop).unwrap(),
+            false => {
+                assert_eq!(hit(claim(&target, "relu")), (1, Source::Local));
+                assert!(stored_signers(&target, "relu").is_empty());
+            }
+        }
+        assert!(host.warnings().is_empty());
+    }
+}
+
 /// A consumer without a signing key recognizes its own builds, by a key that others do not have.
 #[test]
 fn a_host_takes_what_it_built_itself() {

@@ -14,12 +14,12 @@ use opkeep_cache::trust::{
     SigningKey,
 };
 use opkeep_cache::{
-    Accept, CacheConfig, Claim, Lookup, ObjectName, ObjectNames, Query, RemoteConfig, RemotePolicy, Source,
-    TargetCache, TrustConfig, WarningKind,
+    Accept, CacheConfig, Claim, Lookup, ObjectName, ObjectNames, PublishError, Query, RemoteConfig,
+    RemotePolicy, Source, TargetCache, TrustConfig, WarningKind,
 };
 use opkeep_digest::Digest;
 use opkeep_fs::Fs;
-use opkeep_store::{ENTRY_FORMAT, Entry, EntryBuilder, Overwrite};
+use opkeep_store::{ENTRY_FORMAT, Entry, EntryBuilder, Overwrite, PutOutcome};
 use opkeep_testkit::remote::RemoteCall::{Claim as ClaimCall, Get, Put, Replace};
 use opkeep_testkit::remote::{FakeRemote, key_in, names};
 

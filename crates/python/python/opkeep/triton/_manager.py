@@ -287,7 +287,8 @@ class CacheManager:
         )
 
     def _take_over(self, filename: str, place: _Place, ticket: _native.TritonTicket) -> list[str] | None:
-        """Publish a group of these compilers that Inductor restored, if there is one. Return the names of its files."""
+        """Keep a group of these compilers that Inductor restored, if there is one and this host has no keys: it stays on this host.
+        Return the names of its files."""
         if _BUNDLER not in sys.modules:
             return None
         restored = place.store.restored(self.key, filename, place.toolchain, place.directory)
@@ -296,7 +297,7 @@ class CacheManager:
         version = f"{_stock.version()} (restored by Inductor)"
         files = self._described(filename, restored, place.compile, version)
         try:
-            ticket.publish(files)
+            ticket.keep_found(files)
         except Error as error:
             logger.info("%s of %s was restored by Inductor, and is compiled again: %s", filename, self.key, str(error))
             return None
