@@ -1,11 +1,11 @@
 //! A thread that visits items at set times. It exists while there are items.
 
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use opkeep_fs::{ProcessId, without_fork};
+use opkeep_fs::{ForkSafeCell, ProcessId};
 
 /// An item that is visited.
 pub(crate) trait Timed: Send + Sync + 'static {
@@ -25,7 +25,7 @@ pub(crate) struct Timer<T> {
     /// The process of the thread.
     process: ProcessId,
     /// The timer of a forked child: it does not have its parent's thread, and the parent's state may be locked for ever.
-    in_child: OnceLock<Arc<Timer<T>>>,
+    in_child: ForkSafeCell<Arc<Timer<T>>>,
 }
 
 struct State<T> {
@@ -40,7 +40,7 @@ impl<T: Timed> Timer<T> {
             state: Mutex::new(State { items: Vec::new(), has_thread: false }),
             changed: Condvar::new(),
             process: ProcessId::current(),
-            in_child: OnceLock::new(),
+            in_child: ForkSafeCell::new(),
         })
     }
 
@@ -48,7 +48,7 @@ impl<T: Timed> Timer<T> {
     pub(crate) fn add(self: &Arc<Self>, at: Instant, item: &Arc<T>) -> bool {
         let mut timer = self;
         while !timer.process.is_current() {
-            timer = without_fork(|| timer.in_child.get_or_init(|| Self::new(self.round)));
+            timer = timer.in_child.get_or_init(|| Self::new(self.round));
         }
         let mut state = timer.locked();
         let is_next = state.items.iter().all(|(other, _)| at < *other);

@@ -1,16 +1,16 @@
 //! The tickets that this process holds, in all of its caches.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use opkeep_digest::Digest;
-use opkeep_fs::{ProcessId, thread_number, without_fork};
+use opkeep_fs::{ForkSafeCell, ProcessId, thread_number};
 
 /// The tickets of one process. A forked child has its own: those of its parent are not the child's.
 pub(crate) struct Holders {
     pub(crate) process: ProcessId,
     tickets: Mutex<Vec<HeldKey>>,
-    in_child: OnceLock<Box<Self>>,
+    in_child: ForkSafeCell<Box<Self>>,
 }
 
 /// The key of a ticket, and the thread that got it. Any thread may end it.
@@ -24,7 +24,7 @@ pub(crate) struct HeldKey {
 impl Holders {
     /// The tickets of this process.
     pub(crate) fn current() -> &'static Self {
-        static FIRST: OnceLock<Box<Holders>> = OnceLock::new();
+        static FIRST: ForkSafeCell<Box<Holders>> = ForkSafeCell::new();
         let mut current = Self::of(&FIRST);
         while !current.process.is_current() {
             current = Self::of(&current.in_child);
@@ -32,14 +32,13 @@ impl Holders {
         current
     }
 
-    /// Returns the tickets in `place`. No child finds it half filled: it would wait for a thread that it does not have.
-    fn of(place: &OnceLock<Box<Self>>) -> &Self {
-        let fill = || place.get_or_init(|| Box::new(Self::new()));
-        place.get().unwrap_or_else(|| without_fork(fill))
+    /// Returns the tickets in `place`.
+    fn of(place: &ForkSafeCell<Box<Self>>) -> &Self {
+        place.get_or_init(|| Box::new(Self::new()))
     }
 
     fn new() -> Self {
-        Self { process: ProcessId::current(), tickets: Mutex::default(), in_child: OnceLock::new() }
+        Self { process: ProcessId::current(), tickets: Mutex::default(), in_child: ForkSafeCell::new() }
     }
 
     /// Adds a ticket of the calling thread.
@@ -83,11 +82,13 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
+    use opkeep_fs::without_fork;
+
     use super::*;
 
     #[test]
     fn no_fork_falls_into_the_first_use() {
-        static PLACE: OnceLock<Box<Holders>> = OnceLock::new();
+        static PLACE: ForkSafeCell<Box<Holders>> = ForkSafeCell::new();
         let (fills, filled) = channel();
         without_fork(|| {
             thread::spawn(move || fills.send(Holders::of(&PLACE).process.is_current()));

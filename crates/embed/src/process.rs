@@ -1,10 +1,10 @@
 //! The state of a cache in one process. A forked child opens its own, since threads, locks and counters are its parent's.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use opkeep_cache::{Cache, CacheConfig, CacheError};
-use opkeep_fs::{ProcessId, without_fork};
+use opkeep_fs::{ForkSafeCell, ProcessId};
 
 use crate::config::FileCacheConfig;
 use crate::error::EmbedError;
@@ -46,7 +46,7 @@ pub(crate) struct Process {
     pub(crate) renewal: Arc<Renewal>,
     id: ProcessId,
     /// The state in a child that this process forked.
-    in_child: OnceLock<Arc<Process>>,
+    in_child: ForkSafeCell<Arc<Process>>,
 }
 
 impl Process {
@@ -55,7 +55,7 @@ impl Process {
             cache: Cache::open(config)?,
             renewal: Renewal::new(),
             id: ProcessId::current(),
-            in_child: OnceLock::new(),
+            in_child: ForkSafeCell::new(),
         }))
     }
 
@@ -68,7 +68,7 @@ impl Process {
                 None => {
                     let opened = Self::open(config.clone())?;
                     // Another thread may be faster. A state that is not needed is closed when forks are allowed again.
-                    let _unneeded = without_fork(|| state.in_child.set(opened));
+                    let _unneeded = state.in_child.set(opened);
                     continue;
                 }
             }

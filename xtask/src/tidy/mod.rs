@@ -4,6 +4,7 @@ mod arrows;
 mod attributes;
 mod disk_access;
 mod finding;
+mod fork_safety;
 mod hints;
 mod manifest;
 mod modules;
@@ -57,6 +58,7 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             findings.extend(source::check(path, &text));
             findings.extend(disk_access::check(path, &text));
+            findings.extend(fork_safety::check(path, &text));
             sources.insert(path.clone(), text);
         }
     }

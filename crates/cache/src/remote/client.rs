@@ -2,12 +2,12 @@
 //! invalid answer: what the engine returned is not used.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
-use opkeep_fs::without_fork;
+use opkeep_fs::ForkSafeCell;
 use opkeep_store::{Counter, Entry, MAX_ENTRY_BYTES};
 
 use super::call::{Limits, guarded};
@@ -36,7 +36,7 @@ pub(crate) struct RemoteClient {
 /// What all targets of a cache know of an engine.
 struct SharedClient {
     config: RemoteConfig,
-    capabilities: OnceLock<Capabilities>,
+    capabilities: ForkSafeCell<Capabilities>,
     /// Whether a call of this client has failed, or a warning said that the engine is paused.
     has_warned: AtomicBool,
     /// Whether a warning said that the engine has no leases.
@@ -63,7 +63,7 @@ pub(crate) enum Existing {
 impl RemoteClient {
     pub(crate) fn new(config: RemoteConfig, tally: Arc<Tally>) -> Self {
         let [has_warned, has_warned_of_leases] = [false; 2].map(AtomicBool::new);
-        let capabilities = OnceLock::new();
+        let capabilities = ForkSafeCell::new();
         Self {
             shared: Arc::new(SharedClient { config, capabilities, has_warned, has_warned_of_leases }),
             tally,
@@ -109,6 +109,11 @@ impl RemoteClient {
         self.config().health.is_paused()
     }
 
+    /// Whether a call at `now` would be made: the engine is not paused, or the pause has passed, and one call decides.
+    pub(crate) fn may_call(&self, now: Instant) -> bool {
+        self.config().health.may_call(now)
+    }
+
     /// Returns the warning that the engine is paused, at the first call during a pause.
     pub(crate) fn new_pause(&self) -> Option<String> {
         let is_new = self.is_paused() && !self.shared.has_warned.swap(true, Ordering::Relaxed);
@@ -132,8 +137,7 @@ impl RemoteClient {
             return Ok(Some(*known));
         }
         let answer = self.call(limits, |context| self.config().engine.capabilities(context))?;
-        // A forked child must not find the cell while another thread fills it.
-        Ok(answer.map(|found| *without_fork(|| self.shared.capabilities.get_or_init(|| found))))
+        Ok(answer.map(|found| *self.shared.capabilities.get_or_init(|| found)))
     }
 
     /// Whether other hosts may have leases, as far as the engine was asked.

@@ -57,12 +57,11 @@ impl Health {
     /// Returns the permission to call the tier at `now`; pass it to [`end`](Self::end) after the call. `None` during a pause.
     pub(super) fn begin(&self, now: Instant) -> Option<Permit> {
         self.with_state(|state| {
-            let Some(until) = state.paused_until else { return Some(Permit::Call) };
-            if now < until || state.is_probed {
+            if !state.may_call(now) {
                 return None;
             }
-            state.is_probed = true;
-            Some(Permit::Probe)
+            state.is_probed = state.paused_until.is_some();
+            Some(if state.is_probed { Permit::Probe } else { Permit::Call })
         })
     }
 
@@ -85,6 +84,11 @@ impl Health {
         self.with_state(|state| state.paused_until.is_some())
     }
 
+    /// Whether [`begin`](Self::begin) permits a call at `now`.
+    pub(super) fn may_call(&self, now: Instant) -> bool {
+        self.with_state(|state| state.may_call(now))
+    }
+
     /// A forked child, which shares the settings of its parent's tier, never finds the state locked.
     fn with_state<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         without_fork(|| {
@@ -99,6 +103,10 @@ impl Health {
 }
 
 impl State {
+    fn may_call(&self, now: Instant) -> bool {
+        self.paused_until.is_none_or(|until| now >= until && !self.is_probed)
+    }
+
     /// Records the end of a call.
     fn note(&mut self, permit: Permit, end: CallEnd, now: Instant) {
         match (permit, end) {
@@ -143,14 +151,17 @@ mod tests {
         }
         health.end(health.begin(now).unwrap(), Failed, now);
         assert!(health.is_paused());
-        assert_eq!(health.begin(now + PAUSE - Duration::from_millis(1)), None);
+        let early = now + PAUSE - Duration::from_millis(1);
+        assert_eq!((health.may_call(early), health.begin(early)), (false, None));
     }
 
     #[test]
     fn one_probe_decides_after_the_pause() {
         let now = Instant::now();
         let (health, later) = (paused(now), now + PAUSE);
+        assert!(health.may_call(later) && health.is_paused());
         assert_eq!(health.begin(later), Some(Permit::Probe));
+        assert!(!health.may_call(later));
         assert_eq!(health.begin(later), None, "others do not call it meanwhile");
         health.end(Permit::Probe, Failed, later);
         assert_eq!(health.begin(later + PAUSE - Duration::from_millis(1)), None, "one failure is enough");

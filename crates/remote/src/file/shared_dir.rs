@@ -3,13 +3,13 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use opkeep_cache::{ClaimAnswer, LeaseToken, LeaseValue, ObjectName, RemoteError};
 use opkeep_digest::Digest;
-use opkeep_fs::{Dir, FileRead, FileStat, RootedFs, TempFile, idle, without_fork};
+use opkeep_fs::{Dir, FileRead, FileStat, ForkSafeCell, RootedFs, TempFile, idle};
 
 /// The size of the largest object, in bytes.
 pub(super) const MAX_OBJECT: u64 = 1 << 31;
@@ -295,10 +295,9 @@ fn prune(temporary: &Dir, now: SystemTime) {
 
 /// Returns the start of this process's temporary names: processes of two hosts may have one number.
 fn host_prefix() -> &'static str {
-    static PREFIX: OnceLock<String> = OnceLock::new();
-    // The system's random numbers are the seed. A forked child must not find the cell while another thread fills it.
-    let fill = || PREFIX.get_or_init(|| format!("{:016x}-", RandomState::new().hash_one(())));
-    PREFIX.get().unwrap_or_else(|| without_fork(fill))
+    static PREFIX: ForkSafeCell<String> = ForkSafeCell::new();
+    // The system's random numbers are the seed.
+    PREFIX.get_or_init(|| format!("{:016x}-", RandomState::new().hash_one(())))
 }
 
 /// Returns the error for that of the system.

@@ -1,9 +1,9 @@
 //! TLS, with the system's certificate authorities or with given ones, and with a certificate of this client if it has one.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use opkeep_cache::fs::{Fs, without_fork};
+use opkeep_cache::fs::{ForkSafeCell, Fs, without_fork};
 use opkeep_cache::{Digest, RemoteError};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -24,7 +24,7 @@ pub(crate) struct Tls {
     /// The protocol that the server is told to speak, as ALPN names it.
     protocol: Option<&'static [u8]>,
     /// The authorities, once a connection needed them: the system's certificates take milliseconds to read.
-    roots: OnceLock<Arc<RootCertStore>>,
+    roots: ForkSafeCell<Arc<RootCertStore>>,
     /// The settings of the last connection.
     last: Mutex<Option<Settings>>,
 }
@@ -44,7 +44,7 @@ impl Tls {
             authorities: authorities.clone(),
             client: client_certificate.clone(),
             protocol: None,
-            roots: OnceLock::new(),
+            roots: ForkSafeCell::new(),
             last: Mutex::default(),
         }
     }
@@ -115,10 +115,7 @@ impl Tls {
             let place = file.unwrap_or_else(|| "this system".to_owned());
             return Err(unreachable(format!("TLS: {place} has no certificate of an authority")));
         }
-        let roots = Arc::new(roots);
-        // A forked child must not find the cell while another thread fills it.
-        without_fork(|| self.roots.set(Arc::clone(&roots)).ok());
-        Ok(roots)
+        Ok(Arc::clone(self.roots.get_or_init(|| Arc::new(roots))))
     }
 
     fn change<A>(&self, change: impl FnOnce(&mut Option<Settings>) -> A) -> A {

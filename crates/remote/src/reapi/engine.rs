@@ -1,9 +1,8 @@
 //! The engine: objects as results of actions in one instance of a server.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
-use opkeep_cache::fs::without_fork;
+use opkeep_cache::fs::ForkSafeCell;
 use opkeep_cache::{
     Capabilities, ClaimAnswer, ClaimTerms, LeaseToken, LeaseValue, Listing, ObjectName, PutAnswer,
     RemoteContext, RemoteEngine, RemoteError, RemoteObject,
@@ -32,7 +31,7 @@ pub(crate) struct ReapiEngine {
     location: String,
     pub(super) instance: String,
     pub(super) client: Client,
-    abilities: OnceLock<Abilities>,
+    abilities: ForkSafeCell<Abilities>,
 }
 
 impl ReapiEngine {
@@ -44,7 +43,7 @@ impl ReapiEngine {
             instance: url.instance.clone(),
             location: RemoteUrl::Reapi(url).to_string(),
             client: Client::new(connector.with_protocol(PROTOCOL), name, headers),
-            abilities: OnceLock::new(),
+            abilities: ForkSafeCell::new(),
         }
     }
 
@@ -59,9 +58,7 @@ impl ReapiEngine {
             Err(Failure::Status(status)) if status.code == Code::UNIMPLEMENTED => Abilities::UNKNOWN,
             answer => Abilities::read(answer?)?,
         };
-        // A forked child must not find the cell while another thread fills it.
-        without_fork(|| self.abilities.set(abilities).ok());
-        Ok(abilities)
+        Ok(*self.abilities.get_or_init(|| abilities))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The engine: calls in batches, each of which is one round trip.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
+use opkeep_cache::fs::ForkSafeCell;
 use opkeep_cache::{
     Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, LeaseToken, LeaseValue, ListedObject, Listing,
     ObjectName, PutAnswer, RemoteContext, RemoteEngine, RemoteError, RemoteObject,
@@ -31,13 +31,13 @@ pub(crate) struct RedisEngine {
     pool: Pool<Connection>,
     /// The answer by which the server is one of a Redis Cluster. Calls for the keys that it has would succeed, and all others fail, so
     /// none is made any more.
-    cluster: OnceLock<ServerError>,
+    cluster: ForkSafeCell<ServerError>,
 }
 
 impl RedisEngine {
     pub(crate) fn new(url: RedisUrl, connector: Connector) -> Self {
         let location = RemoteUrl::Redis(url.clone()).to_string();
-        Self { url, location, connector, pool: Pool::new(), cluster: OnceLock::new() }
+        Self { url, location, connector, pool: Pool::new(), cluster: ForkSafeCell::new() }
     }
 
     /// Makes a call over an idle connection or a new one. If the server had closed the idle one, the call is made again over a new

@@ -1,10 +1,9 @@
 //! The engine: signed requests to one bucket.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use opkeep_cache::fs::without_fork;
+use opkeep_cache::fs::ForkSafeCell;
 use opkeep_cache::{
     Capabilities, ClaimAnswer, ClaimTerms, Digest, LeaseToken, LeaseValue, Listing, ObjectName, PutAnswer,
     RemoteContext, RemoteEngine, RemoteError, RemoteObject,
@@ -36,7 +35,7 @@ pub(crate) struct S3Engine {
     credentials: Renewable<Keys>,
     /// The seconds that the server's clock is ahead of this machine's, if it refused a request for its time.
     clock_offset: AtomicI64,
-    pub(super) capabilities: OnceLock<Capabilities>,
+    pub(super) capabilities: ForkSafeCell<Capabilities>,
 }
 
 /// A request to the bucket.
@@ -89,7 +88,7 @@ impl S3Engine {
             place,
             credentials: Renewable::new(move || sources.keys()),
             clock_offset: AtomicI64::new(0),
-            capabilities: OnceLock::new(),
+            capabilities: ForkSafeCell::new(),
         })
     }
 
@@ -151,9 +150,7 @@ impl RemoteEngine for S3Engine {
         let mut capabilities = Capabilities::new(self.probe(context)?);
         capabilities.has_listing = true;
         capabilities.max_object_bytes = LARGEST_OBJECT;
-        // A forked child must not find the cell while another thread fills it.
-        without_fork(|| self.capabilities.set(capabilities).ok());
-        Ok(capabilities)
+        Ok(*self.capabilities.get_or_init(|| capabilities))
     }
 
     fn get_many(
