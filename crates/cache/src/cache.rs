@@ -32,7 +32,7 @@ pub struct CacheConfig {
     /// The remote tier.
     pub remote: Option<RemoteConfig>,
     /// Which entries other hosts can use. Only these are sent to the remote tier, and taken from it; all others stay on this machine.
-    /// By default there are none, so that a caller which does not say it shares nothing.
+    /// By default there are none, so that a caller that does not set it shares nothing.
     pub is_for_others: IsForOthers,
     /// The keys that sign entries, and those whose signatures are demanded. Entries are signed for the namespace of the remote tier.
     pub trust: TrustConfig,
@@ -170,12 +170,14 @@ impl Cache {
     }
 
     /// Sends what earlier uploads left of all targets that were opened, and one bundle for each plan that was fetched, as
-    /// [`TargetCache::push_unsent`] and [`TargetCache::share_plans`] do. If the last upload of this process failed, nothing is sent.
+    /// [`TargetCache::push_unsent`] and [`TargetCache::share_plans`] do. An engine whose last calls failed is not called during a pause,
+    /// as for every other call.
     pub fn push_unsent(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
         // The targets are not locked here, since the caller's function for warnings may open one.
         let targets: Vec<_> = self.locked().iter().map(|(_, target)| target.clone()).collect();
         let mut all = PushReport::default();
-        if self.shared.uploads().has_failed() {
+        let remote = self.shared.remote.as_ref();
+        if remote.is_some_and(|remote| !remote.client().may_call(Instant::now())) {
             all.left = targets.iter().map(TargetCache::count_unsent).sum();
             return all;
         }

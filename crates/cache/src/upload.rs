@@ -76,8 +76,6 @@ struct State {
     sending: usize,
     /// The target of the last upload, which counts the waits for all. The thread keeps no store open.
     last: Weak<RemoteTarget>,
-    /// Whether the last call failed.
-    has_failed: bool,
     has_thread: bool,
 }
 
@@ -123,11 +121,6 @@ impl Uploads {
         self.locked().left()
     }
 
-    /// Whether the last call failed: the engine is not called again for what earlier processes left.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.locked().has_failed
-    }
-
     /// Waits in the same way until `upload` has ended.
     pub(crate) fn finish_one(&self, upload: &UploadState, deadline: Instant, cancel: Option<&CancelToken>) {
         self.wait(deadline, cancel, |_| upload.has_ended());
@@ -159,9 +152,8 @@ impl Uploads {
                 return;
             }
             // A function of the caller that panics ends no other uploads.
-            let sent = guarded(|| send(batch));
-            let mut state = self.locked();
-            (state.sending, state.has_failed) = (0, sent != Ok(true));
+            let _ = guarded(|| send(batch));
+            self.locked().sending = 0;
         }
     }
 
@@ -231,9 +223,9 @@ impl Drop for Batch {
     }
 }
 
-/// Sends uploads in one call. Returns whether they are in the engine now.
-fn send(uploads: Vec<Upload>) -> bool {
-    let Some(first) = uploads.first() else { return true };
+/// Sends uploads in one call.
+fn send(uploads: Vec<Upload>) {
+    let Some(first) = uploads.first() else { return };
     let (remote, replaces) = (Arc::clone(&first.remote), first.replaces);
     let mut batch = Batch::unsent(uploads);
     let entries = batch.uploads.iter().map(|Upload { key, entry, .. }| SentEntry { key, entry });
@@ -246,10 +238,8 @@ fn send(uploads: Vec<Upload>) -> bool {
             upload.store.iter().for_each(|store| store.mark_sent(&upload.key, replaces));
         }
     }
-    let is_sent = batch.is_sent;
     drop(batch);
     if let Err(why) = sent {
         remote.failed(&format!("{why}; the kernels are sent later"));
     }
-    is_sent
 }

@@ -112,6 +112,40 @@ fn what_fails_is_sent_by_the_next_process() {
     assert_eq!(next.push_unsent(Some(soon()), None), Default::default());
 }
 
+/// A server that restarts while the last kernels are sent is not given up: the same process sends them at its end.
+#[test]
+fn what_fails_is_sent_by_the_same_process_once_the_engine_is_well() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (cache, target) = open(&host, &config(&remote));
+    let ticket = build(claim(&target, "relu"));
+    remote.set_faults(fails(true));
+    assert!(!publish(ticket, 1).remote);
+    let report = cache.push_unsent(Some(soon()), None);
+    assert_eq!((report.sent, report.left, unsent(&target)), (0, 1, 1));
+    remote.set_faults(fails(false));
+    let report = cache.push_unsent(Some(soon()), None);
+    assert_eq!((report.sent, report.left, unsent(&target)), (1, 0, 0));
+    assert_eq!(hit(claim(&Host::new().with_remote(&config(&remote)), "relu")), (1, Source::Remote));
+}
+
+/// During a pause of the engine a push calls nothing, and warns of nothing again.
+#[test]
+fn a_push_during_a_pause_calls_nothing() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (cache, target) = open(&host, &config(&remote));
+    let ticket = build(claim(&target, "relu"));
+    remote.set_faults(fails(true));
+    assert!(!publish(ticket, 1).remote);
+    for _ in 0..2 {
+        cache.push_unsent(Some(soon()), None);
+    }
+    let (calls, warned) = (remote.calls().len(), host.warnings().len());
+    assert!(remote.count(Put) == 3 && warned > 0, "{:?}", remote.calls());
+    remote.set_faults(fails(false));
+    assert_eq!(cache.push_unsent(Some(soon()), None).left, 1);
+    assert_eq!((remote.calls().len(), host.warnings()), (calls, Vec::new()));
+}
+
 #[test]
 fn a_full_queue_drops_the_upload_and_keeps_the_mark() {
     let (remote, host) = (FakeRemote::new(), Host::new());
@@ -240,7 +274,7 @@ fn all_entries_for_other_hosts_are_pushed_and_no_others() {
 }
 
 /// Whatever way leads to the engine: an entry that other hosts cannot use does not leave the machine, also one that an earlier version
-/// stored and marked, nor does a cache that was not told which entries are for others share any.
+/// stored and marked, nor does a cache whose settings name no entries for others share any.
 #[test]
 fn no_way_sends_an_entry_that_stays_here() {
     let (remote, host) = (FakeRemote::new(), Host::new());

@@ -267,6 +267,20 @@ fn a_publisher_does_not_wait_and_the_end_of_a_program_does() {
     assert_eq!(Host::new().open(&remote).1.get(&key(2)).unwrap().unwrap().names().count(), 2);
 }
 
+/// An engine that restarts is not given up by the programs that run meanwhile.
+#[test]
+fn the_same_program_sends_what_failed_once_the_engine_is_well() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (cache, files) = host.open(&remote);
+    let began = ticket(request(&files, 1));
+    remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() });
+    assert!(began.publish(&group()).unwrap());
+    assert_eq!(cache.finish_uploads(soon(), None), 1);
+    remote.set_faults(RemoteFaults::default());
+    assert_eq!((cache.finish_uploads(soon(), None), cache.close()), (0, 0));
+    assert!(hit(request(&Host::new().open(&remote).1, 1)).from_remote());
+}
+
 /// A program that was killed, or whose engine was gone, leaves marks.
 #[test]
 fn the_next_program_sends_what_one_could_not() {
@@ -276,7 +290,8 @@ fn the_next_program_sends_what_one_could_not() {
     remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() });
     assert!(began.publish(&group()).unwrap());
     assert_eq!(cache.finish_uploads(soon(), None), 1);
-    assert_eq!(host.warnings().len(), 1);
+    // The upload failed, and so did one more attempt at the end.
+    assert_eq!(host.warnings().len(), 2);
     remote.set_faults(RemoteFaults::default());
     let (next, _) = host.open(&remote);
     assert_eq!(next.close(), 0);
