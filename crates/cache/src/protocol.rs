@@ -55,7 +55,11 @@ const MAX_STEPS: u32 = 8;
 enum Step {
     Done(Box<Claim>),
     /// The caller builds, and has the lease.
-    Build(HeldLease),
+    Build {
+        lease: HeldLease,
+        /// Whether it was another host's.
+        is_takeover: bool,
+    },
     /// More is known of the leases.
     Again,
     /// There is no lease.
@@ -236,7 +240,7 @@ impl Protocol<'_> {
 
     /// Looks up the entry again under the lock, then in the remote tier.
     fn locked(self, lock: KeyLock, watch: Option<Watch>) -> Claim {
-        // A process of this host that died with the lease need not be waited for.
+        // A process of this host that was killed with the lease need not be waited for.
         if let (Some(note), Some(remote)) = (lock.left_note(), self.target.leases()) {
             remote.note_dead(self.key, note);
         }
@@ -278,10 +282,9 @@ impl Protocol<'_> {
                 }
                 LeaseStep::Claim { generation } => match self.claim(remote, generation, &leased) {
                     Step::Done(claim) => return *claim,
-                    Step::Build(lease) => {
+                    Step::Build { lease, is_takeover } => {
                         let (lock, miss) = (leased.hold.into_lock(), leased.miss);
                         lock.iter().for_each(|lock| lock.set_note(&lease.note()));
-                        let is_takeover = generation > 0;
                         self.target.tally.add(Counter::Takeovers, is_takeover.into());
                         return Claim::Build(self.ticket(miss, lock).with_lease(lease, is_takeover));
                     }
@@ -330,6 +333,7 @@ impl Protocol<'_> {
                 return Step::None;
             }
         }
+        let is_takeover = remote.is_takeover(self.key, generation);
         let claimed = with_heartbeats(leased.lock(), || {
             remote.claim(self.key, generation, self.hold_limit(), self.query.limits())
         });
@@ -361,7 +365,7 @@ impl Protocol<'_> {
             return Step::Again;
         }
         remote.finished(self.key);
-        Step::Build(lease)
+        Step::Build { lease, is_takeover }
     }
 
     /// Whether another attempt at a key that another host builds may bring something.

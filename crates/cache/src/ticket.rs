@@ -72,7 +72,8 @@ impl Ticket {
         self.process.is_current()
     }
 
-    /// Whether the caller took over the lease of another host, which gave no heartbeat.
+    /// Whether the caller took over the lease of another host, which gave no heartbeat. A lease that a dead process of this host left
+    /// does not count.
     pub fn is_takeover(&self) -> bool {
         self.is_takeover
     }

@@ -242,6 +242,11 @@ impl Board {
             .collect()
     }
 
+    /// Whether the host that claims `generation` takes over from another host.
+    pub(super) fn is_takeover(&self, key: &Digest, generation: u64) -> bool {
+        self.locked().table.is_takeover(key, generation)
+    }
+
     /// Records that the entry in the engine is wrong. Returns whether that is new.
     pub(super) fn refuse(&self, key: &Digest, kind: RefusalKind) -> bool {
         let is_new = self.locked().refused.insert(*key);

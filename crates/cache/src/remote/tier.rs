@@ -237,6 +237,11 @@ impl RemoteTarget {
         }
     }
 
+    /// Whether the host that claims `generation` takes over from another host, and not from a dead process of its own.
+    pub(crate) fn is_takeover(&self, key: &Digest, generation: u64) -> bool {
+        self.board().is_takeover(key, generation)
+    }
+
     /// Looks for the entry with the lease in hand. Returns whether the lease holds: another host may have taken over from a holder
     /// of this generation.
     pub(crate) fn confirm(&self, key: &Digest, generation: u64, limits: Limits<'_>) -> Result<bool, String> {
@@ -306,7 +311,7 @@ impl RemoteTarget {
         }
     }
 
-    /// Counts entries that are not sent, and tells the reason.
+    /// Counts entries that are not sent, and reports the reason.
     pub(crate) fn not_sent(&self, entries: usize, is_refused: bool, reason: &str) {
         let counter = if is_refused { Counter::UploadsRefused } else { Counter::UploadsUnsent };
         self.tally().add(counter, entries as u64);

@@ -26,9 +26,16 @@ pub struct LeaseObserver {
     /// The lease of that generation; `None` if there is none.
     seen: Option<Seen>,
     /// The holders of the lower generations, which are stale.
-    stale: Vec<Option<LeaseToken>>,
+    stale: Vec<Option<StaleHolder>>,
     /// The number of holders that ended without an entry.
     releases: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct StaleHolder {
+    token: LeaseToken,
+    /// Whether it is known as a process of this host that is dead, and not by the time that passed.
+    is_of_this_host: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,9 +115,7 @@ impl LeaseObserver {
         if generation < self.generation || generation >= MAX_GENERATIONS {
             return;
         }
-        let at = usize::try_from(generation).unwrap_or(usize::MAX);
-        self.stale.resize(at, None);
-        self.stale.push(Some(token));
+        self.note_stale(generation, StaleHolder { token, is_of_this_host: true });
         if generation == self.generation && self.seen.is_some_and(|seen| seen.token() == Some(token)) {
             self.generation += 1;
             self.seen = None;
@@ -155,17 +160,35 @@ impl LeaseObserver {
 
     /// Records that the next generation exists, so the holder of this one is stale.
     fn advance(&mut self, asked: Instant, next: LeaseReading) {
-        let at = usize::try_from(self.generation).unwrap_or(usize::MAX);
-        self.stale.resize(at, None);
-        self.stale.push(self.seen.and_then(|seen| seen.token()));
+        let token = self.seen.take().and_then(|seen| seen.token());
+        if let Some(token) = token {
+            self.note_stale(self.generation, StaleHolder { token, is_of_this_host: false });
+        }
         self.generation += 1;
-        self.seen = None;
         self.note_one(asked, next);
     }
 
+    /// Records the holder of one generation as stale. What is known of the others stays.
+    fn note_stale(&mut self, generation: u64, holder: StaleHolder) {
+        if self.stale_at_generation(generation).is_some_and(|known| known.token == holder.token) {
+            return;
+        }
+        let at = usize::try_from(generation).unwrap_or(usize::MAX);
+        if self.stale.len() <= at {
+            self.stale.resize(at.saturating_add(1), None);
+        }
+        if let Some(known) = self.stale.get_mut(at) {
+            *known = Some(holder);
+        }
+    }
+
+    fn stale_at_generation(&self, generation: u64) -> Option<StaleHolder> {
+        let at = usize::try_from(generation).ok()?;
+        self.stale.get(at).copied().flatten()
+    }
+
     fn is_known_as_stale(&self, generation: u64, value: &LeaseValue) -> bool {
-        let token = usize::try_from(generation).ok().and_then(|at| self.stale.get(at).copied()).flatten();
-        token == Some(value.token)
+        self.stale_at_generation(generation).is_some_and(|holder| holder.token == value.token)
     }
 
     /// Returns what the host does next, if a lease without a heartbeat is taken over after `ttl`.
@@ -203,9 +226,18 @@ impl LeaseObserver {
     /// them when it ends.
     pub fn below(&self, generation: u64) -> Vec<(u64, LeaseToken)> {
         let current = (self.generation, self.seen.and_then(|seen| seen.token()));
-        let known = (0..).zip(self.stale.iter().copied()).filter(|(at, _)| *at < self.generation);
+        let known = self.stale.iter().map(|holder| holder.map(|holder| holder.token));
+        let known = (0..).zip(known).filter(|(at, _)| *at < self.generation);
         let all = known.chain([current]).filter(|(at, _)| *at < generation);
         all.filter_map(|(at, token)| Some((at, token?))).collect()
+    }
+
+    /// Whether the host that claims `generation` takes over from another host, as far as it knows: from a holder that gave no
+    /// heartbeat, and not from a process of its own that is dead.
+    pub fn is_takeover(&self, generation: u64) -> bool {
+        let Some(below) = generation.checked_sub(1) else { return false };
+        !(below < self.generation
+            && self.stale_at_generation(below).is_some_and(|holder| holder.is_of_this_host))
     }
 }
 
@@ -266,7 +298,7 @@ mod tests {
         assert_eq!(observer.step(TTL), Wait);
         observer.note(now + TTL, &[held(1, 7), Absent]);
         assert_eq!(observer.step(TTL), Claim { generation: 1 });
-        assert_eq!(observer.below(1), [(0, value(1, 7).token)]);
+        assert_eq!((observer.below(1), observer.is_takeover(1)), (vec![(0, value(1, 7).token)], true));
     }
 
     /// The kernel of the host knows that the process is dead, so no time has to pass.
@@ -285,10 +317,13 @@ mod tests {
                 observer.note(now, &[held(1, 7), Absent]);
             }
             assert_eq!((observer.step(TTL), observer.below(1)), (Claim { generation: 1 }, vec![(0, dead)]));
+            assert!(!observer.is_takeover(0) && !observer.is_takeover(1), "it is of this host");
             // Another host may have taken over, and the next holder of the same generation is not dead.
             let mut taken = observer.clone();
             taken.note_held(now, 1, Some(value(2, 0)));
             assert_eq!(taken.step(TTL), Wait);
+            taken.note(now + TTL, &[held(2, 0), Absent]);
+            assert!(taken.step(TTL) == Claim { generation: 2 } && taken.is_takeover(2));
         }
         let mut observer = LeaseObserver::default();
         observer.note_dead(0, dead);
@@ -298,6 +333,32 @@ mod tests {
         // What cannot be is ignored.
         observer.note_dead(u64::MAX, dead);
         assert_eq!(observer.step(TTL), Wait);
+    }
+
+    /// A third process of a host, after the second one took over from the first, and was killed as well.
+    #[test]
+    fn a_holder_of_a_later_generation_that_is_dead_is_taken_over_at_once() {
+        let now = Instant::now();
+        let [first, second] = [value(1, 7).token, value(2, 0).token];
+        for is_first_deleted in [false, true] {
+            let mut observer = LeaseObserver::default();
+            observer.note_dead(1, second);
+            assert_eq!(observer.step(TTL), FIRST);
+            let own = if is_first_deleted { Absent } else { held(1, 7) };
+            observer.note(now, &[own, held(2, 0)]);
+            assert_eq!(observer.step(TTL), Claim { generation: 2 });
+            let below = [(0, first), (1, second)];
+            assert_eq!(observer.below(2), below[usize::from(is_first_deleted)..]);
+        }
+        // Both notes, in any order.
+        for order in [[(0, first), (1, second)], [(1, second), (0, first)]] {
+            let mut observer = LeaseObserver::default();
+            order.into_iter().for_each(|(generation, token)| observer.note_dead(generation, token));
+            observer.note(now, &[held(1, 7), Absent]);
+            assert_eq!(observer.step(TTL), Claim { generation: 1 });
+            observer.note_held(now, 1, Some(value(2, 0)));
+            assert_eq!(observer.step(TTL), Claim { generation: 2 });
+        }
     }
 
     /// Time alone proves nothing: a host that was stopped, or got no answers, reads the lease again first.

@@ -243,6 +243,11 @@ impl<E> LeaseTable<E> {
         self.rows.get(key).map(|row| row.leases.below(generation)).unwrap_or_default()
     }
 
+    /// Whether the host that claims `generation` takes over from another host.
+    pub fn is_takeover(&self, key: &Digest, generation: u64) -> bool {
+        self.rows.get(key).map_or(generation > 0, |row| row.leases.is_takeover(generation))
+    }
+
     /// Records that the host has the key's entry, or builds it.
     pub fn finished(&mut self, key: &Digest, now: Instant) {
         if let Some(row) = self.rows.get_mut(key) {
