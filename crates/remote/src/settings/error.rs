@@ -90,7 +90,10 @@ pub enum SettingsError {
         source: TrustError,
     },
     /// No key is trusted.
-    #[error("{origin}: there is no key; expected public keys as NAME:BASE64, or @FILE with a list of them")]
+    #[error(
+        "{origin}: there is no key; expected public keys as NAME:BASE64, or @FILE with a list of them; if no \
+             signature is required, it must not be set"
+    )]
     NoTrustedKey {
         /// The setting.
         origin: String,

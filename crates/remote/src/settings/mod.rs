@@ -55,7 +55,9 @@ pub struct RemoteSettings {
 }
 
 impl RemoteSettings {
-    /// Returns the settings, with those that are unset from variables. A variable that is empty counts as unset.
+    /// Returns the settings, with those that are unset from variables. A variable that is empty counts as unset, but for
+    /// `<prefix>_TRUSTED_KEYS`: if that is empty, [`signature_policy`](Self::signature_policy) fails, since a script may have set it
+    /// from a variable that it does not have.
     #[must_use]
     pub fn or_variables(self, variables: &Variables) -> Self {
         let Self { url, mode, namespace, sign_key, trusted_keys, host_key_file, .. } = self;
@@ -78,7 +80,7 @@ impl RemoteSettings {
             mode: mode.or_else(|| variables.setting("REMOTE_MODE")),
             namespace: namespace.or_else(|| variables.setting("REMOTE_NAMESPACE")),
             sign_key: sign_key.or_else(|| variables.setting("SIGN_KEY")),
-            trusted_keys: trusted_keys.or_else(|| variables.setting("TRUSTED_KEYS")),
+            trusted_keys: trusted_keys.or_else(|| variables.setting_or_empty("TRUSTED_KEYS")),
             host_key_file: host_key_file.or_else(|| variables.host_key_file()),
             headers,
             headers_file,

@@ -60,7 +60,7 @@ fn what_is_unset_comes_from_variables() {
 
 #[test]
 fn an_empty_variable_is_unset_and_no_setting_is_no_cache() {
-    let empty = variables(&[("X_REMOTE", ""), ("X_TRUSTED_KEYS", ""), ("X_SIGN_KEY", "")]);
+    let empty = variables(&[("X_REMOTE", ""), ("X_SIGN_KEY", ""), ("X_REMOTE_MODE", "")]);
     let settings = RemoteSettings::default().or_variables(&empty);
     assert!(settings.remote().unwrap().is_none());
     let trust = settings.trust().unwrap();
@@ -70,6 +70,20 @@ fn an_empty_variable_is_unset_and_no_setting_is_no_cache() {
     let mut off = RemoteSettings::default();
     (off.url, off.mode) = (text("nothing"), text("off"));
     assert!(off.remote().unwrap().is_none());
+}
+
+/// `export X_TRUSTED_KEYS=$KEYS` in a script without `KEYS` must not turn the verification off.
+#[test]
+fn an_empty_variable_of_trusted_keys_is_an_error() {
+    for value in ["", " "] {
+        let settings = RemoteSettings::default().or_variables(&variables(&[("X_TRUSTED_KEYS", value)]));
+        for message in [error(settings.signature_policy()), error(settings.trust())] {
+            assert!(message.starts_with("X_TRUSTED_KEYS: there is no key"), "{message}");
+            assert!(message.ends_with("it must not be set"), "{message}");
+        }
+    }
+    let unset = RemoteSettings::default().or_variables(&variables(&[]));
+    assert!(unset.trust().unwrap().policy.trusted_keys().is_none());
 }
 
 #[test]

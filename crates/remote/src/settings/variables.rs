@@ -54,6 +54,12 @@ impl Variables {
         Some(SettingText::new(self.value(&name)?, name))
     }
 
+    /// Returns a setting that is set, also if it is empty.
+    pub(super) fn setting_or_empty(&self, setting: &str) -> Option<SettingText> {
+        let name = self.name(setting);
+        Some(SettingText::new((self.lookup)(&name)?, name))
+    }
+
     /// Returns the file of the host key. It is not in the store, which others may write to, and which may become part of an image.
     pub(super) fn host_key_file(&self) -> Option<PathBuf> {
         let absolute = |name| self.value(name).map(PathBuf::from).filter(|path| path.is_absolute());
