@@ -10,7 +10,7 @@ use opkeep_store::{Counter, Statistics, TargetStore};
 use crate::event::{CacheEvent, Events};
 use crate::per_process::PerProcess;
 
-/// The counts of one target, and the function that is told of events.
+/// The counts of one target, and the function that gets events.
 pub(crate) struct Tally {
     counts: [AtomicU64; Counter::COUNT],
     store: Option<TargetStore>,

@@ -24,7 +24,7 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Returns the files of a group, or a ticket to make them. Waits if the options say so, and if this thread may wait.
+    /// Returns the files of a group, or a ticket to make them. Waits if the options allow it, and if this thread may wait.
     pub(crate) fn get_or_begin(&self, key: GroupKey) -> Result<GroupClaim, EmbedError> {
         let options = self.options;
         let (digest, holders, began) = (key.digest(), Holders::current(), Instant::now());

@@ -23,7 +23,7 @@ use crate::renewal::Renewal;
 pub struct GroupTicket {
     held: Arc<Held>,
     renewal: Arc<Renewal>,
-    /// Whether the request said that the files work on this machine only.
+    /// Whether the request stated that the files work on this machine only.
     stays_here: bool,
 }
 
