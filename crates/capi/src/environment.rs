@@ -1,4 +1,4 @@
-//! The environment of the process, which is read when a cache is opened, and only if its options say so.
+//! The environment of the process, which is read when a cache is opened, and only if its options ask for it.
 #![expect(clippy::disallowed_methods, reason = "the options name the variables that are read")]
 
 use std::collections::HashMap;

@@ -176,7 +176,7 @@ impl fmt::Display for Event<'_> {
                 write!(f, "waited {:.2} s for another host: {kernel}", waited.as_secs_f64())
             }
             Self::LeaseTakenOver { kernel } => {
-                write!(f, "another host gave no sign of life; compiling here: {kernel}")
+                write!(f, "the stale lease of another host is taken over; compiling here: {kernel}")
             }
             Self::Sent { kernels, bytes } => {
                 write!(f, "sent {kernels} kernel{} to the remote cache, {bytes} bytes", s(*kernels))

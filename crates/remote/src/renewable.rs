@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use opkeep_cache::RemoteError;
 use opkeep_cache::fs::without_fork;
 
-/// Reads credentials. The error says what is missing, and has no part of them.
+/// Reads credentials. The error states what is missing, and has no part of them.
 type Read<T> = dyn Fn() -> Result<T, String> + Send + Sync;
 
 /// The credentials that are in use.

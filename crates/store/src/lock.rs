@@ -10,14 +10,14 @@ use opkeep_fs::{Dir, FileId, FileLock, LockFile, RootedFs, TryLock, is_out_of_fi
 
 /// The prefix of the reason that a failed holder leaves for the waiters.
 const FAILED: &str = "failed: ";
-/// The prefix of the note that a holder leaves for the next one if it dies.
+/// The prefix of the note that a holder leaves for the next one if it is killed.
 const NOTE: &str = "note: ";
 const MAX_REASON: usize = 64 * 1024;
 /// The time for which a waiter tries to get a file descriptor when the process has none left.
 const STARVED: Duration = Duration::from_secs(10);
 /// The first pause between two polls.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
-/// The longest pause between two polls. It is short, so that a waiter soon takes the lock of a holder that died.
+/// The longest pause between two polls. It is short, so that a waiter soon takes the lock of a holder that was killed.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Returns the pause that follows `pause`.
@@ -98,8 +98,8 @@ impl KeyLock {
         self.waited
     }
 
-    /// Writes a note to the lock's file, in place of the last one. Best effort. If this process dies while it holds the lock, the next
-    /// holder [gets it](Self::left_note).
+    /// Writes a note to the lock's file, in place of the last one. Best effort. If this process is killed while it holds the lock, the
+    /// next holder [gets it](Self::left_note).
     pub fn set_note(&self, note: &str) {
         if self.is_own() {
             let text = format!("{NOTE}{note}");
@@ -107,8 +107,8 @@ impl KeyLock {
         }
     }
 
-    /// Returns the note of the last holder, if that died while it held the lock: the lock was not released, and the system ended it with
-    /// its process.
+    /// Returns the note of the last holder, if that was killed while it held the lock: the lock was not released, and the system ended
+    /// it with its process.
     pub fn left_note(&self) -> Option<&str> {
         self.left_note.as_deref()
     }
@@ -134,7 +134,7 @@ impl KeyLock {
     pub(crate) fn moved_to(mut self, locks: &Dir, name: &str) -> Option<Self> {
         let before = self.path.file_name()?;
         let is_own = locks.look(before).is_ok_and(|found| found.state.id == self.id);
-        // An existing file stays: another process holds that lock, or died while it held the lock.
+        // An existing file stays: another process holds that lock, or was killed while it held the lock.
         if !is_own || !self.is_own() || locks.rename_new(before, locks, name).is_err() {
             return None;
         }
@@ -269,7 +269,7 @@ impl LockWaiter {
             if self.fs.id_at(&self.path) == Some(locked.state.id) {
                 let mut left_note = None;
                 if locked.state.len > 0 {
-                    // A lock holder died before it removed the file. A reason was for that holder's waiters only, a note is for
+                    // A lock holder was killed before it removed the file. A reason was for that holder's waiters only, a note is for
                     // this one.
                     let left = self.fs.read_start(file, &self.path, MAX_REASON).unwrap_or_default();
                     left_note = str::from_utf8(&left)

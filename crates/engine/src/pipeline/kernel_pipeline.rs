@@ -70,7 +70,7 @@ impl<'a> KernelPipeline<'a> {
         })
     }
 
-    /// Tells that a kernel was found.
+    /// Reports that a kernel was found.
     pub(super) fn notify_hit(&self, planned: &PlannedKernel<'_>, found: &ReadyKernel) {
         let (kernel, artifact, tier) = (planned.name(), &found.artifact, Tier::of(found.from_remote));
         self.setup.notify(Event::Hit { kernel, artifact, tier });

@@ -19,7 +19,7 @@ use crate::{BuildError, KernelError, Outcome, Tier};
 /// busy. To it, the time is added after which a lease is taken over.
 const OTHER_HOSTS_TIME: u32 = 4;
 /// The shortest time for which a kernel that another host compiles is waited for if no compile time of the plan's operators is known
-/// here. Other operators say little: those whose compiles have ended are the short ones.
+/// here. Other operators are no measure: those whose compiles have ended are the short ones.
 ///
 /// If the time is too short, this host compiles a kernel that another one was about to have: work is lost, and no result. If it is too
 /// long, a build hangs for it because another host does, which is why it is not the compile timeout of ten minutes.
@@ -130,7 +130,7 @@ impl KernelPipeline<'_> {
         }
     }
 
-    /// Tells the beginning and the end of a wait. `waited` is the time for which another host was waited for, if one was.
+    /// Reports the beginning and the end of a wait. `waited` is the time for which another host was waited for, if one was.
     fn notify_wait(&self, kernel: &str, is_first: bool, waited: Option<Duration>, claim: &Claim) {
         let pending = match claim {
             Claim::Pending(pending) => Some(pending),

@@ -1,4 +1,4 @@
-//! What a build tells of the remote tier: events, the report, and explanations that ask it.
+//! What a build reports of the remote tier: events, the report, and explanations that ask it.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};

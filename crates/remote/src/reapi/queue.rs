@@ -15,7 +15,7 @@ use super::status::{Code, Status};
 /// The number of calls in progress before anything is known of a server.
 const FIRST_WINDOW: usize = 16;
 /// The time for which a server may refuse every call before the refusal counts.
-const PATIENCE: Duration = Duration::from_secs(2);
+const WAIT_LIMIT: Duration = Duration::from_secs(2);
 /// The longest waits after the first refusal in a row, and after many.
 const FIRST_WAIT: Duration = Duration::from_millis(25);
 const LONGEST_WAIT: Duration = Duration::from_millis(400);
@@ -140,7 +140,7 @@ impl<'a> Queue<'a> {
         self.window.shrink();
         let refused = self.refused.get_or_insert(Refused { since: now, until: now, next_wait: FIRST_WAIT });
         let retry_after = retry_after.unwrap_or_default();
-        if now.saturating_duration_since(refused.since).saturating_add(retry_after) > PATIENCE {
+        if now.saturating_duration_since(refused.since).saturating_add(retry_after) > WAIT_LIMIT {
             return false;
         }
         // Calls that were begun together and are refused together count once.
@@ -242,7 +242,7 @@ mod tests {
         let call = |_| async { Err(exhausted()) };
         let (answer, done) = run(20, 64, &Window::default(), call);
         assert_eq!((answer, done), (Err(exhausted()), vec![]));
-        assert!(began.elapsed() >= PATIENCE);
+        assert!(began.elapsed() >= WAIT_LIMIT);
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
         let (answer, calls, took) = run_once(Some(wait));
         assert_eq!((answer, calls), (Ok(()), 2));
         assert!(took >= wait);
-        for other in [None, Some(PATIENCE + wait), Some(Duration::MAX)] {
+        for other in [None, Some(WAIT_LIMIT + wait), Some(Duration::MAX)] {
             let (answer, calls, _) = run_once(other);
             assert_eq!((answer, calls), (Err(unavailable(other)), 1));
         }

@@ -61,7 +61,7 @@ impl Code {
 pub(super) struct Status {
     pub(super) code: Code,
     message: String,
-    /// The time after which the server wants the call again, if it said one.
+    /// The time after which the server wants the call again, if it stated one.
     pub(super) retry_after: Option<Duration>,
 }
 
