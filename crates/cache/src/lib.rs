@@ -94,7 +94,7 @@ pub use nothing_sent::NothingSent;
 pub use peek::{PeekReport, PeekedEntry};
 pub use pending::PendingKey;
 pub use push::PushReport;
-pub use query::{Accept, BeforeClaim, Query, Wait};
+pub use query::{Accept, BeforeClaim, Query, UNKNOWN_WAIT, Wait};
 pub use refusal::RefusalKind;
 pub use remote::lease;
 pub use remote::stored_name::{StoredKind, StoredName};

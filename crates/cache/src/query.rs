@@ -11,6 +11,12 @@ use crate::remote::{Limits, WaitBudget};
 /// The time without a heartbeat after which a holder is stale, if the query sets no other.
 const DEFAULT_STALE_AFTER: Duration = Duration::from_secs(600);
 
+/// The time for which a caller that knows no time of its own build waits for another host's: see [`Query::wait_limit`].
+///
+/// If the time is too short, this host builds an entry that another one was about to have: work is lost, and no result. If it is too
+/// long, a caller hangs for it because another host does, which is why it is not the time that a build may take.
+pub const UNKNOWN_WAIT: Duration = Duration::from_secs(60);
+
 /// The conditions of a request: which entries the caller uses, and how it waits.
 ///
 /// A query is `Send` and `Sync`, so a binding to another language may create it on one thread and wait on another. Its

@@ -20,7 +20,7 @@ use crate::push::PushReport;
 use crate::query::Query;
 use crate::remote::Limits;
 use crate::ticket::Published;
-use crate::tiers::Target;
+use crate::tiers::{Looked, Target};
 
 /// One target of a cache. Clones share their state.
 #[derive(Clone, Debug)]
@@ -55,30 +55,19 @@ impl TargetCache {
         found
     }
 
-    /// Looks up an entry as [`get`](Self::get) does, for a caller that uses it only if `is_used` returns true. An entry that
-    /// it does not use counts neither as a hit nor as a miss.
-    pub fn get_if(&self, key: &Digest, is_used: impl Fn(&Entry) -> bool) -> Option<Box<Entry>> {
-        let mut uses = false;
-        let found = self.look_up(key, |entry| {
-            uses = is_used(entry);
-            uses
-        });
-        match found {
-            Lookup::Hit(entry) => Some(entry).filter(|_| uses),
-            Lookup::Miss(miss) => {
-                self.count_miss(&miss);
-                None
-            }
+    /// Looks up an entry in the local store, and has the query's [`accept`](Query::accept) decide whether it is used; the rest of the
+    /// query is not used, except [`Query::counted`]. Takes no lock, and records a validation. An entry that is not used counts neither
+    /// as a hit nor as a miss.
+    pub fn find(&self, key: &Digest, query: &Query<'_>) -> Option<Box<Entry>> {
+        match self.0.look(key, query) {
+            Looked::Taken(entry) => Some(entry),
+            Looked::Missing(_) => None,
         }
     }
 
     /// Looks up an entry as [`get`](Self::get) does, but counts no miss; [`count_miss`](Self::count_miss) does that.
     pub fn get_uncounted(&self, key: &Digest) -> Lookup {
-        self.look_up(key, |_| true)
-    }
-
-    fn look_up(&self, key: &Digest, is_used: impl FnOnce(&Entry) -> bool) -> Lookup {
-        let get = |store: &TargetStore| self.0.get_trusted(store, key, is_used);
+        let get = |store: &TargetStore| self.0.get_trusted(store, key, |_| true);
         let found = self.0.store.as_ref().map_or(Lookup::Miss(opkeep_store::Miss::Absent), get);
         if let Lookup::Miss(miss) = &found {
             self.0.warn_of(miss);

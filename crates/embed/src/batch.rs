@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use opkeep_cache::{Accept, Digest, Source};
+use opkeep_cache::{Digest, Source};
 use opkeep_kernel_entry::GroupKey;
-use opkeep_store::{Entry, Lookup};
+use opkeep_store::Entry;
 
 use crate::claim::GroupClaim;
 use crate::error::EmbedError;
@@ -50,13 +50,10 @@ impl Request<'_> {
 
     /// Returns the files of a group that are in the store. A miss is counted when they are requested.
     fn find(&self, key: &GroupKey) -> GroupClaim {
-        match self.target.get_uncounted(&key.digest()) {
-            Lookup::Hit(entry)
-                if matches!(self.judge.accept(&entry), Accept::Take | Accept::Validated { .. }) =>
-            {
-                GroupClaim::Hit(FileGroup::new(entry, Source::Local))
-            }
-            Lookup::Hit(_) | Lookup::Miss(_) => GroupClaim::Pending,
-        }
+        let accept = |entry: &Entry| self.judge.accept(entry);
+        let mut query = self.query(&accept);
+        query.counted = false;
+        let found = self.target.find(&key.digest(), &query);
+        found.map_or(GroupClaim::Pending, |entry| GroupClaim::Hit(FileGroup::new(entry, Source::Local)))
     }
 }

@@ -12,6 +12,9 @@ use crate::error::EmbedError;
 use crate::process::Opened;
 use crate::target::TargetFiles;
 
+/// The longest time for which uploads are waited for: no clock can state every time.
+const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
 /// The files of one framework in a store. Clones share their state. Any thread may use it, and so may forked children.
 #[derive(Clone)]
 pub struct FileCache(Opened);
@@ -39,15 +42,16 @@ impl FileCache {
         Ok(TargetFiles::new(self.0.clone(), name))
     }
 
-    /// Waits until the published files are in the remote cache, until `deadline` at most, or until `cancel` is cancelled. Then sends what
+    /// Waits until the published files are in the remote cache, for `limit` at most, or until `cancel` is cancelled. Then sends what
     /// earlier processes left of the targets that this one has opened. Returns the number of groups that are not sent: the next process
     /// sends them. A program that ends calls this; it returns at once if there is no remote cache, and in a forked child that has
     /// published nothing.
-    pub fn finish_uploads(&self, deadline: Instant, cancel: Option<&CancelToken>) -> usize {
+    pub fn finish_uploads(&self, limit: Duration, cancel: Option<&CancelToken>) -> usize {
         if self.config().cache.remote.is_none() {
             return 0;
         }
         let Some(state) = self.0.used_here() else { return 0 };
+        let deadline = Instant::now() + limit.min(LONGEST_LIMIT);
         match state.cache.finish_uploads(deadline, cancel) {
             0 => state.cache.push_unsent(Some(deadline), cancel).left,
             left => left,
@@ -57,9 +61,7 @@ impl FileCache {
     /// Waits for uploads as [`finish_uploads`](Self::finish_uploads) does, for [`FileCacheConfig::close_limit`] at most. For the end of a
     /// program: the cache can still be used.
     pub fn close(&self) -> usize {
-        // A limit that no clock can state is a day.
-        let day = Duration::from_secs(24 * 3600);
-        self.finish_uploads(Instant::now() + self.config().close_limit.min(day), None)
+        self.finish_uploads(self.config().close_limit, None)
     }
 
     /// The settings. Which entries are for other hosts is decided by this crate.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use opkeep_cache::{CacheConfig, CacheMode, OnWarning, StoreConfig};
 
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
+const REMOTE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The settings of a cache.
 #[derive(Clone, Debug)]
@@ -16,12 +17,20 @@ pub struct FileCacheConfig {
     pub framework: String,
     /// The longest time for which [`FileCache::close`](crate::FileCache::close) waits for uploads: 10 seconds by default.
     pub close_limit: Duration,
+    /// The time that the calls of one request to the remote cache may take together: 10 seconds by default. After that, the caller goes
+    /// on without it: an engine whose answers are slow, but not slow enough to fail, costs no more than that.
+    pub remote_limit: Duration,
 }
 
 impl FileCacheConfig {
     /// Settings for the files of `framework` in `store`, which is read and written.
     pub fn new(store: StoreConfig, framework: impl Into<String>) -> Self {
-        Self { cache: CacheConfig::new(store), framework: framework.into(), close_limit: CLOSE_LIMIT }
+        Self {
+            cache: CacheConfig::new(store),
+            framework: framework.into(),
+            close_limit: CLOSE_LIMIT,
+            remote_limit: REMOTE_LIMIT,
+        }
     }
 
     /// These settings, with another mode.

@@ -26,7 +26,8 @@
 //!   process that the holder of a ticket started ends after [`Options::hold_limit`] at most.
 //! * **Other hosts.** With a remote cache ([`CacheConfig::remote`](opkeep_cache::CacheConfig::remote)), files that another host made
 //!   are a hit: after their digests, their signatures and the rules that are stored with them were checked. One host makes files while
-//!   the others wait for its lease. A thread sends what was published; a program that ends calls [`FileCache::close`], and what is not
+//!   the others wait for its lease, for [`Options::wait_for_host`] at most. A slow engine costs a request
+//!   [`FileCacheConfig::remote_limit`] at most. A thread sends what was published; a program that ends calls [`FileCache::close`], and what is not
 //!   sent by then the next one sends. Files that work on one machine only ([`Options::stays_here`], [`NewGroup::is_local`]) are neither
 //!   sent nor asked for. [`TargetFiles::get_or_begin_many`] requests many keys in one call.
 //! * **Directories.** [`GroupDir`] makes the files of a hit lie where a framework reads them, with the bytes of the entry.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use opkeep_cache::WaitBudget;
+use opkeep_cache::{UNKNOWN_WAIT, WaitBudget};
 use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::StoredExpectations;
 
@@ -40,6 +40,10 @@ pub struct Options<'a> {
     /// The longest wait for another thread of this process that makes the same files: 30 seconds by default. It may need a lock
     /// that this thread holds. So after that, this caller makes the files, too.
     pub wait_in_process: Duration,
+    /// The longest wait for a caller on another host: [`UNKNOWN_WAIT`] by default, one minute. Its process may hang while its lease is
+    /// renewed, such as in a collective operation that waits for this caller. So after that, and
+    /// [`RemoteConfig::lease_ttl`](opkeep_cache::RemoteConfig::lease_ttl) in addition, this caller makes the files, too.
+    pub wait_for_host: Duration,
     /// The longest time for which the ticket keeps other callers waiting: one hour by default. After that one of them makes the
     /// files, and this ticket can still be published. If its process is stopped at that moment, they wait for their
     /// `stale_after` in addition.
@@ -47,8 +51,8 @@ pub struct Options<'a> {
     /// Whether the files work on this machine only, such as a launcher that is linked to its C library. They are neither requested
     /// from the remote cache nor sent there, and other hosts do not wait for them.
     pub stays_here: bool,
-    /// The time that calls to the remote cache may take together; after that, the caller goes on without it. If unset, each call has
-    /// only its own timeout.
+    /// The time that calls to the remote cache may take together, for all requests with the same budget; after that, the caller goes
+    /// on without it. If unset, each request has [`FileCacheConfig::remote_limit`](crate::FileCacheConfig::remote_limit).
     pub wait_budget: Option<&'a WaitBudget>,
     /// The rules for the kernel among the files, if there are any. An entry that was validated by other rules is validated
     /// again, and is not used if these refuse it.
@@ -66,6 +70,7 @@ impl Default for Options<'_> {
             stale_after: STALE_AFTER,
             wait_with_ticket: WAIT_WITH_TICKET,
             wait_in_process: WAIT_IN_PROCESS,
+            wait_for_host: UNKNOWN_WAIT,
             hold_limit: HOLD_LIMIT,
             stays_here: false,
             wait_budget: None,
@@ -127,6 +132,7 @@ impl fmt::Debug for Options<'_> {
             .field("stale_after", &self.stale_after)
             .field("wait_with_ticket", &self.wait_with_ticket)
             .field("wait_in_process", &self.wait_in_process)
+            .field("wait_for_host", &self.wait_for_host)
             .field("hold_limit", &self.hold_limit)
             .field("stays_here", &self.stays_here)
             .field("wait_budget", &self.wait_budget)

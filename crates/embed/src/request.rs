@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use opkeep_cache::{Accept, Claim, Digest, PendingKey, Query, TargetCache, Ticket, Wait};
+use opkeep_cache::{Accept, Claim, Digest, PendingKey, Query, TargetCache, Ticket, Wait, WaitBudget};
 use opkeep_kernel_entry::GroupKey;
 use opkeep_store::Entry;
 
@@ -21,6 +21,8 @@ pub(crate) struct Request<'a> {
     pub(crate) target: &'a TargetCache,
     pub(crate) judge: &'a Judge<'a>,
     pub(crate) options: &'a Options<'a>,
+    /// The time for calls to the remote cache, if the options have none.
+    pub(crate) budget: WaitBudget,
 }
 
 impl Request<'_> {
@@ -74,7 +76,8 @@ impl Request<'_> {
         let mut query = Query::new(accept);
         query.deadline = options.deadline;
         query.cancel = options.cancel;
-        query.wait_budget = options.wait_budget;
+        query.wait_budget = Some(options.wait_budget.unwrap_or(&self.budget));
+        query.wait_limit = Some(options.wait_for_host);
         query.stale_after = options.stale_after;
         query.hold_limit = Some(options.hold_limit);
         query.stays_here = options.stays_here;

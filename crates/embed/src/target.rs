@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use opkeep_cache::{Accept, Digest, Source, TargetCache};
+use opkeep_cache::{Digest, Source, TargetCache, WaitBudget};
 use opkeep_kernel_entry::{GroupKey, StoredExpectations, group_file_heads};
 use opkeep_store::{Entry, MemberHead};
 
@@ -57,14 +57,13 @@ impl TargetFiles {
         let (state, target) = self.current()?;
         let judge = self.judge(self.rules(options)?);
         let digest = self.entry_key(key);
-        let is_hit = |entry: &Entry| matches!(judge.accept(entry), Accept::Take | Accept::Validated { .. });
-        if let Some(entry) = target.get_if(&digest, is_hit) {
+        let accept = |entry: &Entry| judge.accept(entry);
+        let request = self.request(&state, &target, &judge, options);
+        let query = request.query(&accept);
+        if let Some(entry) = target.find(&digest, &query) {
             return Ok(Some(FileGroup::new(entry, Source::Local)));
         }
-        let accept = |entry: &Entry| judge.accept(entry);
-        let request = Request { state: &state, target: &target, judge: &judge, options };
-        let found = target.get_remote(&digest, &request.query(&accept));
-        Ok(found.map(|entry| FileGroup::new(entry, Source::Remote)))
+        Ok(target.get_remote(&digest, &query).map(|entry| FileGroup::new(entry, Source::Remote)))
     }
 
     /// Returns what `placed` returns of the files' names, sizes and digests, if they are there: for a caller that may have the
@@ -98,7 +97,7 @@ impl TargetFiles {
         let (state, target) = self.current()?;
         check_key(key)?;
         let judge = self.judge(self.rules(options)?);
-        Request { state: &state, target: &target, judge: &judge, options }.get_or_begin(self.group_key(key))
+        self.request(&state, &target, &judge, options).get_or_begin(self.group_key(key))
     }
 
     /// Returns the files of many groups, or tickets to make them, in the order of `keys`: for a caller that knows what it will need.
@@ -118,7 +117,7 @@ impl TargetFiles {
         let (state, target) = self.current()?;
         keys.iter().try_for_each(check_key)?;
         let judge = self.judge(self.rules(options)?);
-        let request = Request { state: &state, target: &target, judge: &judge, options };
+        let request = self.request(&state, &target, &judge, options);
         request.get_or_begin_many(keys.iter().map(|key| self.group_key(key)).collect(), max_tickets)
     }
 
@@ -163,6 +162,17 @@ impl TargetFiles {
         let rules = options.expectations;
         rules.map_or(Ok(()), |rules| check_target(rules.expectations(), &self.name))?;
         Ok(rules)
+    }
+
+    fn request<'a>(
+        &self,
+        state: &'a Process,
+        target: &'a TargetCache,
+        judge: &'a Judge<'a>,
+        options: &'a Options<'a>,
+    ) -> Request<'a> {
+        let budget = WaitBudget::new(self.opened.config.remote_limit);
+        Request { state, target, judge, options, budget }
     }
 
     fn judge<'a>(&'a self, expectations: Option<&'a StoredExpectations>) -> Judge<'a> {

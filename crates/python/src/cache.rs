@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use opkeep_digest::Fingerprint;
 use opkeep_embed::{
     FileCache, FileCacheConfig, FileKey, GroupClaim, GroupTicket, Options, StoreConfig, TargetFiles,
-    WaitBudget,
 };
 use opkeep_store::{CacheMode, LimitSettings};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -22,9 +21,6 @@ use crate::key::file_key;
 use crate::remote::{RemoteArguments, settings_error};
 use crate::signals::Signals;
 use crate::ticket::Ticket;
-
-/// The maximum time that the calls of one request to a remote cache may take together.
-const REMOTE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The cache of one framework and one target.
 #[pyclass(frozen, module = "opkeep._native")]
@@ -91,9 +87,7 @@ impl Cache {
     ) -> PyResult<Option<Group>> {
         let key = self.file_key(key, name)?;
         let signals = Signals::new();
-        let budget = WaitBudget::new(REMOTE_LIMIT);
-        let mut options = Options::default().with_cancel(&signals.cancel);
-        options.wait_budget = Some(&budget);
+        let options = Options::default().with_cancel(&signals.cancel);
         let found = without_gil(py, || signals.during(|| self.files.get_with(&key, &options)))?;
         signals.take_raised().map_or_else(|| Ok(found.map(Group::new)), Err)
     }
@@ -111,9 +105,7 @@ impl Cache {
         let (timeout, wait) = (optional_seconds("timeout", timeout)?, flag("wait", wait)?);
         let signals = Signals::new();
         let poll = || signals.poll();
-        let budget = WaitBudget::new(REMOTE_LIMIT);
         let mut options = Options::default().with_cancel(&signals.cancel).with_on_poll(&poll);
-        options.wait_budget = Some(&budget);
         options.wait = wait;
         (options.stale_after, options.hold_limit) = (self.stale_after, self.hold_limit);
         options.deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -142,9 +134,7 @@ impl Cache {
         };
         let keys = keys.try_iter()?.map(key).collect::<PyResult<Vec<_>>>()?;
         let signals = Signals::new();
-        let budget = WaitBudget::new(REMOTE_LIMIT);
         let mut options = Options::default().with_cancel(&signals.cancel);
-        options.wait_budget = Some(&budget);
         (options.stale_after, options.hold_limit) = (self.stale_after, self.hold_limit);
         let claims = without_gil(py, || {
             signals.during(|| self.files.get_or_begin_many(&keys, max_tickets, &options))
@@ -204,11 +194,9 @@ pub(crate) fn finish_uploads(py: Python<'_>, cache: &FileCache, limit: Duration)
         return Ok(0);
     }
     let signals = Signals::new();
-    // A limit that no clock can state is a day.
-    let deadline = Instant::now() + limit.min(Duration::from_secs(24 * 3600));
     let left = without_gil(py, || {
         // Without a thread, nothing is waited for: a later process sends the rest.
-        let finish = |_: &dyn Fn(())| cache.finish_uploads(deadline, Some(&signals.cancel));
+        let finish = |_: &dyn Fn(())| cache.finish_uploads(limit, Some(&signals.cancel));
         Ok(signals.deliver(finish, |()| {}).unwrap_or(0))
     })?;
     signals.take_raised().map_or(Ok(left), Err)

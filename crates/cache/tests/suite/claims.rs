@@ -9,7 +9,7 @@ use opkeep_cache::{
     Accept, CacheError, Claim, Failure, Miss, Query, Source, UnsharedReason, Wait, WarningKind,
 };
 use opkeep_fs::CancelToken;
-use opkeep_store::{Entry, PutOutcome};
+use opkeep_store::{Entry, Lookup, PutOutcome};
 
 use crate::common::{
     Host, build, claim, failed, hit, key, names, pending, publish, resume, settle, take, until,
@@ -262,12 +262,22 @@ fn a_holder_may_end_the_waits_and_publish_later() {
 fn a_look_up_that_does_not_use_the_entry_counts_nothing() {
     let host = Host::new();
     let cache = host.cache();
-    assert!(cache.get_if(&key("relu"), |_| true).is_none());
+    let found = |accept: Accept, counted| {
+        let accept = |_: &Entry| accept.clone();
+        let mut query = Query::new(&accept);
+        query.counted = counted;
+        cache.find(&key("relu"), &query).is_some()
+    };
+    assert!(!found(Accept::Take, true) && !found(Accept::Take, false));
     publish(build(claim(&cache, "relu")), 1);
-    assert!(cache.get_if(&key("relu"), |_| false).is_none());
-    assert!(cache.get_if(&key("relu"), |_| true).is_some());
+    assert!(!found(Accept::Ignore, true) && !found(Accept::Replace("a test".to_owned()), true));
+    assert!(found(Accept::Take, true) && found(Accept::Take, false));
     let counted = cache.store().unwrap().statistics();
-    assert_eq!((counted.hits, counted.misses_absent), (1, 2));
+    assert_eq!((counted.hits, counted.misses_absent), (2, 2));
+    // A validation is recorded.
+    assert!(found(Accept::Validated { stamp: 7, renewed: Vec::new() }, true));
+    let Lookup::Hit(entry) = cache.peek(&key("relu")) else { panic!() };
+    assert_eq!(entry.validation(), 7);
 }
 
 #[test]

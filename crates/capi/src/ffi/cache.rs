@@ -5,7 +5,7 @@ use std::ffi::{CString, c_char};
 use std::mem::offset_of;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use opkeep_embed::{CacheMode, FileCache, FileCacheConfig, StoreConfig, TargetFiles};
 use opkeep_remote::{RemoteSettings, SettingText};
@@ -84,9 +84,6 @@ pub struct CacheWarning {
     /// The subject.
     pub kind: WarningKind,
 }
-
-/// A longer timeout of `opkeep_finish_uploads` is this one: no clock can state every time.
-const LONGEST_FINISH: Duration = Duration::from_secs(24 * 3600);
 
 thread_local! {
     /// The text of the warning that the thread fetched last.
@@ -219,8 +216,7 @@ pub unsafe extern "C" fn opkeep_finish_uploads(cache: Cache, timeout_ms: u64, le
         // SAFETY: the rules for pointers.
         let left = unsafe { pointers::optional_output(left, 0, "left") }?;
         let cache = handles::get::<FileCache>(cache.id)?;
-        let timeout = Duration::from_millis(timeout_ms).min(LONGEST_FINISH);
-        let count = cache.finish_uploads(Instant::now() + timeout, None);
+        let count = cache.finish_uploads(Duration::from_millis(timeout_ms), None);
         left.into_iter().for_each(|mut left| left.set(count));
         Ok(())
     })

@@ -87,16 +87,14 @@ fn request(files: &TargetFiles, number: u8) -> GroupClaim {
     files.get_or_begin(&key(number), &Options::default()).unwrap()
 }
 
-fn soon() -> Instant {
-    Instant::now() + Duration::from_secs(20)
-}
+const SOON: Duration = Duration::from_secs(20);
 
 /// Has a host make and share the group `number`.
 fn share(remote: &FakeRemote, number: u8, group: &NewGroup<'_>) {
     let host = Host::new();
     let (cache, files) = host.open(remote);
     assert!(ticket(request(&files, number)).publish(group).unwrap());
-    assert_eq!((cache.finish_uploads(soon(), None), host.warnings()), (0, Vec::<String>::new()));
+    assert_eq!((cache.finish_uploads(SOON, None), host.warnings()), (0, Vec::<String>::new()));
 }
 
 #[test]
@@ -149,7 +147,7 @@ fn a_kernel_that_breaks_its_rules_is_refused_and_made_again() {
     assert!(files.get_with(&key(1), &options).unwrap().is_none());
     let ticket = ticket(files.get_or_begin(&key(1), &options).unwrap());
     assert!(ticket.publish(&group().with_object("add.ptx", None).with_expectations(&rules)).unwrap());
-    assert_eq!(cache.finish_uploads(soon(), None), 0);
+    assert_eq!(cache.finish_uploads(SOON, None), 0);
     let warnings = host.warnings();
     assert!(warnings.len() == 1 && warnings[0].contains("cannot be used"), "{warnings:?}");
     // The wrong one was replaced.
@@ -193,7 +191,7 @@ fn files_for_this_machine_stay_here() {
     for claim in files.get_or_begin_many(&[key(1), key(2)], 1, &options).unwrap() {
         drop(claim);
     }
-    assert_eq!((cache.finish_uploads(soon(), None), remote.calls()), (0, Vec::new()));
+    assert_eq!((cache.finish_uploads(SOON, None), remote.calls()), (0, Vec::new()));
     assert!(hit(request(&files, 1)).record().unwrap().is_local);
 
     // Only the group says so.
@@ -201,7 +199,7 @@ fn files_for_this_machine_stay_here() {
     local.is_local = true;
     assert!(ticket(request(&files, 3)).publish(&local).unwrap());
     assert!(files.publish(&key(4), &local).unwrap());
-    assert_eq!((cache.finish_uploads(soon(), None), remote.object_names()), (0, Vec::new()));
+    assert_eq!((cache.finish_uploads(SOON, None), remote.object_names()), (0, Vec::new()));
     // Nor does another host take one that is there nevertheless.
     let opened = opkeep_store::Store::open(StoreConfig::new(host.dir.path().join("store"))).unwrap();
     let digest = files.entry_key(&key(3));
@@ -221,7 +219,7 @@ fn files_that_were_found_stay_here_and_are_taken_only_without_keys() {
     assert!(files.keeps_found().unwrap());
     assert!(ticket(request(&files, 1)).keep_found(&group()).unwrap());
     assert!(hit(request(&files, 1)).record().unwrap().is_local);
-    let pushed = cache.finish_uploads(soon(), None);
+    let pushed = cache.finish_uploads(SOON, None);
     assert_eq!((pushed, remote.object_names()), (0, Vec::new()));
 
     let signer = new_key("signer");
@@ -234,7 +232,7 @@ fn files_that_were_found_stay_here_and_are_taken_only_without_keys() {
         assert!(!files.keeps_found().unwrap());
         let began = ticket(request(&files, 1));
         assert!(matches!(began.keep_found(&group()), Err(EmbedError::Found)));
-        assert_eq!((cache.finish_uploads(soon(), None), files.get(&key(1)).unwrap().is_none()), (0, true));
+        assert_eq!((cache.finish_uploads(SOON, None), files.get(&key(1)).unwrap().is_none()), (0, true));
         assert!(
             remote.object_names().iter().all(|name| *name != names(TARGET).entry(&files.entry_key(&key(1))))
         );
@@ -263,7 +261,7 @@ fn a_publisher_does_not_wait_and_the_end_of_a_program_does() {
     assert_eq!(cache.close(), 2);
     assert!(began.elapsed() < Duration::from_secs(10));
     go.store(true, Ordering::SeqCst);
-    assert_eq!((cache.close(), cache.finish_uploads(soon(), None)), (0, 0));
+    assert_eq!((cache.close(), cache.finish_uploads(SOON, None)), (0, 0));
     assert_eq!(Host::new().open(&remote).1.get(&key(2)).unwrap().unwrap().names().count(), 2);
 }
 
@@ -275,9 +273,9 @@ fn the_same_program_sends_what_failed_once_the_engine_is_well() {
     let began = ticket(request(&files, 1));
     remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() });
     assert!(began.publish(&group()).unwrap());
-    assert_eq!(cache.finish_uploads(soon(), None), 1);
+    assert_eq!(cache.finish_uploads(SOON, None), 1);
     remote.set_faults(RemoteFaults::default());
-    assert_eq!((cache.finish_uploads(soon(), None), cache.close()), (0, 0));
+    assert_eq!((cache.finish_uploads(SOON, None), cache.close()), (0, 0));
     assert!(hit(request(&Host::new().open(&remote).1, 1)).from_remote());
 }
 
@@ -289,7 +287,7 @@ fn the_next_program_sends_what_one_could_not() {
     let began = ticket(request(&files, 1));
     remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() });
     assert!(began.publish(&group()).unwrap());
-    assert_eq!(cache.finish_uploads(soon(), None), 1);
+    assert_eq!(cache.finish_uploads(SOON, None), 1);
     // The upload failed, and so did one more attempt at the end.
     assert_eq!(host.warnings().len(), 2);
     remote.set_faults(RemoteFaults::default());
@@ -360,6 +358,53 @@ fn the_lease_of_a_killed_holder_is_taken_over() {
     assert!(ticket(claim).publish(&group()).unwrap());
 }
 
+/// A process of another host that hangs, such as in a collective operation that waits for this one, while its lease is renewed.
+#[test]
+fn a_held_lease_of_another_host_is_waited_for_a_limited_time() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    remote.set_faults(RemoteFaults { renews_every_lease: true, ..RemoteFaults::default() });
+    let mut config = host.config(&remote);
+    config.cache.remote.as_mut().unwrap().lease_ttl = Duration::from_millis(100);
+    let (_, files) = open(config);
+    let mut options = Options::default().with_timeout(SOON);
+    assert_eq!(options.wait_for_host, Duration::from_secs(60));
+    options.wait_for_host = Duration::from_millis(300);
+    let began = Instant::now();
+    let own = ticket(files.get_or_begin(&key(1), &options).unwrap());
+    assert!(began.elapsed() >= options.wait_for_host);
+    // A holder on this host is waited for as without a remote cache.
+    thread::scope(|scope| {
+        let waits = || {
+            let mut options = Options::default().with_timeout(Duration::from_millis(600));
+            options.wait_for_host = Duration::from_millis(1);
+            files.get_or_begin(&key(1), &options).unwrap()
+        };
+        let claim = scope.spawn(waits).join().unwrap();
+        assert!(matches!(claim, GroupClaim::TimedOut), "{claim:?}");
+    });
+    assert!(own.publish(&group()).unwrap());
+    let warnings = host.warnings();
+    assert!(warnings.len() == 1 && warnings[0].contains("for too long"), "{warnings:?}");
+}
+
+/// Its answers come before the timeout of a call, so it never fails.
+#[test]
+fn a_slow_engine_costs_a_request_a_limited_time() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    remote.set_faults(RemoteFaults { delay: SOON * 2, ..RemoteFaults::default() });
+    let mut config = host.config(&remote);
+    assert_eq!(config.remote_limit, Duration::from_secs(10));
+    config.remote_limit = Duration::from_millis(100);
+    config.cache.remote.as_mut().unwrap().call_timeout = SOON * 3;
+    let (_, files) = open(config);
+    let began = Instant::now();
+    assert!(files.get(&key(1)).unwrap().is_none());
+    drop(request(&files, 2));
+    drop(files.get_or_begin_many(&[key(3)], 1, &Options::default()).unwrap());
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    assert_eq!(remote.calls().len(), 3, "each request made a call: {:?}", remote.calls());
+}
+
 #[test]
 fn many_keys_are_requested_in_one_call() {
     let (remote, host) = (FakeRemote::new(), Host::new());
@@ -367,10 +412,10 @@ fn many_keys_are_requested_in_one_call() {
     for number in 0..100 {
         files.publish(&key(number), &group()).unwrap();
     }
-    assert_eq!(maker.finish_uploads(soon(), None), 0);
+    assert_eq!(maker.finish_uploads(SOON, None), 0);
     let (cache, files) = host.open(&remote);
     files.publish(&key(100), &group()).unwrap();
-    assert_eq!(cache.finish_uploads(soon(), None), 0);
+    assert_eq!(cache.finish_uploads(SOON, None), 0);
     let held = remote.calls().len();
     let keys: Vec<_> = (0..=110).map(key).collect();
     let claims = files.get_or_begin_many(&keys, 3, &Options::default()).unwrap();
@@ -402,7 +447,7 @@ fn many_keys_are_requested_in_one_call() {
     for ticket in begun {
         assert!(ticket.publish(&group()).unwrap());
     }
-    assert_eq!(cache.finish_uploads(soon(), None), 0);
+    assert_eq!(cache.finish_uploads(SOON, None), 0);
     assert!(hit(request(&other, 101)).from_remote());
 }
 
@@ -423,6 +468,34 @@ fn many_keys_without_a_remote_cache() {
         "{claims:?}"
     );
     assert_eq!(files.get_or_begin_many(&[], 1, &Options::default()).unwrap().len(), 0);
+}
+
+/// A request that takes no ticket records what it validated, and counts what it uses.
+#[test]
+fn a_look_up_without_a_ticket_records_validations_and_counts_what_it_uses() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = crate::cache(&dir);
+    let store = || opkeep_store::Store::open(StoreConfig::new(dir.path().join("store"))).unwrap();
+    for number in [1, 2] {
+        files.publish(&key(number), &group()).unwrap();
+        // As the store has it that an import wrote.
+        let entry = files.entry_key(&key(number));
+        let target = store().target(TARGET).unwrap();
+        let Lookup::Hit(found) = target.peek(&entry) else { panic!() };
+        let unvalidated = found.to_builder().with_validation(0);
+        target.put_replacing(&entry, &unvalidated, opkeep_store::Overwrite::Always).unwrap();
+        assert_eq!(Host::stamp(&files, &dir, &key(number)), 0);
+    }
+    let many = |options: &Options<'_>| files.get_or_begin_many(&[key(1)], 0, options).unwrap();
+    let rules = rules();
+    // The group has no kernel that could follow them.
+    let refused = many(&Options::default().with_expectations(&rules));
+    assert!(matches!(&refused[..], [GroupClaim::Pending]), "{refused:?}");
+    assert!(matches!(&many(&Options::default())[..], [GroupClaim::Hit(_)]));
+    assert!(files.get(&key(2)).unwrap().is_some());
+    assert_eq!([1, 2].map(|number| Host::stamp(&files, &dir, &key(number))), [1, 1]);
+    files.flush();
+    assert_eq!(store().target(TARGET).unwrap().statistics().hits, 2);
 }
 
 #[test]
@@ -461,7 +534,7 @@ fn only_what_a_trusted_key_signed_is_taken() {
         config.cache.trust.signing_key = signer.cloned();
         let (cache, files) = open(config);
         assert!(ticket(request(&files, number)).publish(&group()).unwrap());
-        assert_eq!(cache.finish_uploads(soon(), None), 0);
+        assert_eq!(cache.finish_uploads(SOON, None), 0);
     }
     let host = Host::new();
     let mut config = host.config(&remote);
@@ -479,5 +552,5 @@ fn only_what_a_trusted_key_signed_is_taken() {
     assert!(ticket.publish(&group()).unwrap());
     assert!(!hit(request(&files, 1)).from_remote());
     let stored = remote.object_names().len();
-    assert_eq!((cache.finish_uploads(soon(), None), remote.object_names().len()), (0, stored));
+    assert_eq!((cache.finish_uploads(SOON, None), remote.object_names().len()), (0, stored));
 }

@@ -116,11 +116,8 @@ impl<'a> KernelPipeline<'a> {
         if left > 0 && self.cancel.is_cancelled() {
             self.runtime.cache.finish_uploads(Instant::now() + CANCELLED_LIMIT, None);
         }
-        for target in &self.targets {
-            target.push_unsent(Some(deadline), Some(self.cancel));
-            target.share_plans(Some(deadline), Some(self.cancel));
-            target.flush();
-        }
+        self.runtime.cache.push_unsent(Some(deadline), Some(self.cancel));
+        self.targets.iter().for_each(TargetCache::flush);
     }
 
     /// Returns the kernel in an entry of the local store. If the entry was validated by other rules, it is validated

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use opkeep_cache::{Accept, CacheError, Claim, Failure, PendingKey, Query, Source, Ticket};
+use opkeep_cache::{Accept, CacheError, Claim, Failure, PendingKey, Query, Source, Ticket, UNKNOWN_WAIT};
 use opkeep_store::{CacheMode, Entry};
 
 use super::kernel_pipeline::{KernelPipeline, MissReason};
@@ -18,12 +18,6 @@ use crate::{BuildError, KernelError, Outcome, Tier};
 /// How many times as long as a compile is expected to take on this host it is waited for on another one, which may be slower, or
 /// busy. To it, the time is added after which a lease is taken over.
 const OTHER_HOSTS_TIME: u32 = 4;
-/// The shortest time for which a kernel that another host compiles is waited for if no compile time of the plan's operators is known
-/// here. Other operators are no measure: those whose compiles have ended are the short ones.
-///
-/// If the time is too short, this host compiles a kernel that another one was about to have: work is lost, and no result. If it is too
-/// long, a build hangs for it because another host does, which is why it is not the compile timeout of ten minutes.
-const UNKNOWN_WAIT: Duration = Duration::from_secs(60);
 /// The interval between heartbeats of a lock holder that waits for a job token.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The time that a lock holder may take in addition to the compile timeout: for the wait for a job token since the last
@@ -263,7 +257,8 @@ impl KernelPipeline<'_> {
 }
 
 /// Returns the time for which a kernel that another host compiles is waited for, by the time that its compile is `expected` to take
-/// here; if that is unknown, by the longest time that is known of any compile for the target.
+/// here; if that is unknown, by the longest time that is known of any compile for the target, but not less than [`UNKNOWN_WAIT`]. Other
+/// operators are no measure: those whose compiles have ended are the short ones.
 fn lease_wait(expected: Option<Duration>, longest: Option<Duration>) -> Duration {
     match expected {
         Some(expected) => expected.saturating_mul(OTHER_HOSTS_TIME),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use opkeep_embed::{
     Digest, DirectoryError, EmbedError, FileCache, FileCacheConfig, FileKey, GroupClaim, GroupTicket,
-    Options, StoreConfig, StoredExpectations, TargetFiles, WaitBudget, WarningKind,
+    Options, StoreConfig, StoredExpectations, TargetFiles, WarningKind,
 };
 use opkeep_store::LimitSettings;
 use pyo3::prelude::*;
@@ -63,6 +63,7 @@ impl TritonFiles {
         let limits: LimitSettings = limit_settings(limits);
         let mut config = FileCacheConfig::new(StoreConfig::new(root).with_limits(limits), "triton")
             .with_on_warning(Arc::new(keep_warning));
+        config.remote_limit = REMOTE_LIMIT;
         let invalid = without_gil(py, || {
             let cache = &mut config.cache;
             Ok(remote.apply_keys(cache).map(|()| if is_local { Ok(()) } else { remote.apply_remote(cache) }))
@@ -117,9 +118,7 @@ impl TritonFiles {
         }
         let signals = Signals::new();
         let poll = || signals.poll();
-        let budget = WaitBudget::new(REMOTE_LIMIT);
         let mut options = Options::default().with_cancel(&signals.cancel).with_on_poll(&poll);
-        options.wait_budget = Some(&budget);
         options.wait_in_process = WAIT_IN_PROCESS;
         options.expectations = self.rules(listed);
         let found = without_gil(py, || {

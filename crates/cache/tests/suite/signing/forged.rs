@@ -125,9 +125,9 @@ fn forged_entries_of_the_store_are_refused_and_healed() {
         put().unwrap();
         assert!(store.open_entry(&key("relu")).is_none(), "{why}");
         assert!(matches!(store.get(&key("relu")), Lookup::Miss(_)), "{why}");
-        assert!(store.get_if(&key("relu"), |_| panic!("it is judged: {why}")).is_none());
-        drop(host.warnings());
         let judge = |_: &Entry| panic!("the caller judges what is forged: {why}");
+        assert!(store.find(&key("relu"), &Query::new(&judge)).is_none());
+        drop(host.warnings());
         let ticket = build(store.get_or_begin(&key("relu"), &Query::new(&judge)).unwrap());
         let warnings = host.warnings();
         assert!(
