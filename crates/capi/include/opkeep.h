@@ -204,8 +204,10 @@ typedef struct {
   const char *host_key_file;
   // The prefix of variables of the environment from which those of the last six fields come that are null; or null, and no variable
   // is read. `OPKEEP` stands for OPKEEP_REMOTE, OPKEEP_REMOTE_MODE, OPKEEP_REMOTE_NAMESPACE, OPKEEP_SIGN_KEY and
-  // OPKEEP_TRUSTED_KEYS, as the command has them. With a prefix, XDG_STATE_HOME or HOME lead to the host key that the command uses,
-  // and the AWS_ variables and AWS's files to the access to S3. All are read in `opkeep_open`.
+  // OPKEEP_TRUSTED_KEYS, as the command has them. With a prefix, these are read as well, also if `remote` is set, since no field stands
+  // for them: OPKEEP_REMOTE_HEADERS and OPKEEP_REMOTE_HEADERS_FILE, the headers of each call; OPKEEP_REMOTE_TLS_CA,
+  // OPKEEP_REMOTE_TLS_CERTIFICATE and OPKEEP_REMOTE_TLS_KEY, the files of TLS; XDG_STATE_HOME or HOME, which lead to the host key that
+  // the command uses; and the AWS_ variables and AWS's files, for the access to S3. All are read in `opkeep_open`.
   const char *environment;
   // The longest time in milliseconds for which `opkeep_close` waits until what was published is in the remote cache. If 0, 10
   // seconds.
@@ -342,6 +344,8 @@ typedef struct {
   uint8_t entry_key[OPKEEP_DIGEST_SIZE];
   // 1 if another caller made the files while this one waited, else 0.
   int waited;
+  // 0. It stands where the struct of the first version ended.
+  int reserved;
   // 1 if the files came from the remote cache at this request, else 0.
   int from_remote;
 } opkeep_info;
@@ -438,7 +442,8 @@ opkeep_code opkeep_open(const opkeep_options *options,
 // With a remote cache, it waits until what was published is there, for `close_limit_ms` of the options at most; a later process
 // sends the rest. So a program that ends calls this.
 //
-// In a forked child, the handle of the parent is released, and nothing else happens.
+// A forked child waits for what it published itself, and so not at all if it has not used the cache. Its parent's handle, and what the
+// parent published, stay as they are.
 //
 // Errors: `HANDLE`.
 opkeep_code opkeep_close(opkeep_cache cache);
@@ -489,7 +494,10 @@ opkeep_outcome opkeep_get(opkeep_target target,
 //
 // With `OPKEEP_OUTCOME_HIT` the caller must release `hit`, with `OPKEEP_OUTCOME_BEGIN` and `OPKEEP_OUTCOME_UNSHARED` it must
 // release `ticket`; all other handles have the `id` 0. If the process of a ticket is killed, a waiter gets the ticket
-// within 50 ms, and one on another host within 30 seconds.
+// within 50 ms, and one on another host within 30 seconds. A caller on another host that does not end its ticket is waited for one
+// minute and these 30 seconds, since it may wait for this one; then this caller gets a ticket, too.
+//
+// The calls of one request to the remote cache take 10 seconds together at most; then it goes on without the cache.
 //
 // A thread that holds a ticket never waits for another key: it gets an unshared ticket instead, so that two callers that
 // need each other's files do not wait for each other. While another thread of the process holds the ticket of another key, the

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
-use std::mem::offset_of;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,8 +59,10 @@ pub struct CacheOptions {
     pub host_key_file: *const c_char,
     /// The prefix of variables of the environment from which those of the last six fields come that are null; or null, and no variable
     /// is read. `OPKEEP` stands for OPKEEP_REMOTE, OPKEEP_REMOTE_MODE, OPKEEP_REMOTE_NAMESPACE, OPKEEP_SIGN_KEY and
-    /// OPKEEP_TRUSTED_KEYS, as the command has them. With a prefix, XDG_STATE_HOME or HOME lead to the host key that the command uses,
-    /// and the AWS_ variables and AWS's files to the access to S3. All are read in `opkeep_open`.
+    /// OPKEEP_TRUSTED_KEYS, as the command has them. With a prefix, these are read as well, also if `remote` is set, since no field stands
+    /// for them: OPKEEP_REMOTE_HEADERS and OPKEEP_REMOTE_HEADERS_FILE, the headers of each call; OPKEEP_REMOTE_TLS_CA,
+    /// OPKEEP_REMOTE_TLS_CERTIFICATE and OPKEEP_REMOTE_TLS_KEY, the files of TLS; XDG_STATE_HOME or HOME, which lead to the host key that
+    /// the command uses; and the AWS_ variables and AWS's files, for the access to S3. All are read in `opkeep_open`.
     pub environment: *const c_char,
     /// The longest time in milliseconds for which `opkeep_close` waits until what was published is in the remote cache. If 0, 10
     /// seconds.
@@ -70,7 +71,7 @@ pub struct CacheOptions {
 
 // SAFETY: the struct is `repr(C)`, `size` is first, and the fields are numbers and pointers.
 unsafe impl Growing for CacheOptions {
-    const FIRST_SIZE: usize = offset_of!(Self, remote);
+    const FIRST_SIZE: usize = pointers::first_size!(CacheOptions: size, directory, framework, max_megabytes, mode; remote, remote_mode, remote_namespace, sign_key, trusted_keys, host_key_file, environment, close_limit_ms);
 }
 
 /// A warning: a problem that failed no call, such as a store that cannot be written.
@@ -189,7 +190,8 @@ fn mode(mode: u32) -> Result<CacheMode, Error> {
 /// With a remote cache, it waits until what was published is there, for `close_limit_ms` of the options at most; a later process
 /// sends the rest. So a program that ends calls this.
 ///
-/// In a forked child, the handle of the parent is released, and nothing else happens.
+/// A forked child waits for what it published itself, and so not at all if it has not used the cache. Its parent's handle, and what the
+/// parent published, stay as they are.
 ///
 /// Errors: `HANDLE`.
 #[unsafe(no_mangle)]

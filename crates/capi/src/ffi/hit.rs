@@ -1,7 +1,6 @@
 //! The files of a hit.
 
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::mem::offset_of;
 use std::ptr;
 
 use crate::code::Code;
@@ -35,13 +34,15 @@ pub struct HitInfo {
     pub entry_key: [u8; OPKEEP_DIGEST_SIZE],
     /// 1 if another caller made the files while this one waited, else 0.
     pub waited: c_int,
+    /// 0. It stands where the struct of the first version ended.
+    pub reserved: c_int,
     /// 1 if the files came from the remote cache at this request, else 0.
     pub from_remote: c_int,
 }
 
 // SAFETY: the struct is `repr(C)`, `size` is first, and the fields are numbers and pointers.
 unsafe impl Growing for HitInfo {
-    const FIRST_SIZE: usize = offset_of!(Self, from_remote).next_multiple_of(align_of::<Self>());
+    const FIRST_SIZE: usize = pointers::first_size!(HitInfo: size, framework, framework_version, target, kernel, object, metadata, compile_time_us, entry_key, waited, reserved; from_remote);
 }
 
 const NO_FILE: File = File { name: ptr::null(), data: ptr::null(), size: 0 };
@@ -123,6 +124,7 @@ pub unsafe extern "C" fn opkeep_hit_info(hit: Hit, info: *mut HitInfo) -> Code {
             compile_time_us: hit.info.compile_time_us,
             entry_key: *hit.key().as_bytes(),
             waited: c_int::from(hit.waited()),
+            reserved: 0,
             from_remote: c_int::from(hit.came_from_remote()),
         };
         // SAFETY: the rules for pointers.

@@ -38,7 +38,9 @@ pub struct Part {
 }
 
 // SAFETY: the struct is `repr(C)`, `size` is first, and the fields are numbers and pointers.
-unsafe impl Growing for Key {}
+unsafe impl Growing for Key {
+    const FIRST_SIZE: usize = pointers::first_size!(Key: size, digest, name, toolchain, toolchain_count);
+}
 
 /// Reads a key.
 ///

@@ -21,9 +21,46 @@ const MAX_STRUCT: usize = 4096;
 /// # Safety
 /// The type is `repr(C)`, its first field is a `usize`, all its values may have any bits, and zero is the default of each.
 pub(super) unsafe trait Growing: Copy {
-    /// The size in the first version of the interface.
-    const FIRST_SIZE: usize = size_of::<Self>();
+    /// The size in the first version of the interface, by [`first_size`](crate::ffi::pointers::first_size).
+    const FIRST_SIZE: usize;
 }
+
+/// The size of a struct in the first version of the interface: `first_size!(Struct: FIELDS; FIELDS)`, with the fields of the first
+/// version, then those that each later one added.
+///
+/// It does not compile unless all fields are listed, and unless those of each version begin behind the end of the struct before it. A
+/// field in the padding there would leave the size as it was, and with it a caller without a sign that an earlier library did not set it.
+macro_rules! first_size {
+    ($type:ident: $($first:ident),+ $(; $added:ident $(, $more:ident)*)*) => {{
+        const fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {
+            size_of::<F>()
+        }
+        const fn larger(one: usize, other: usize) -> usize {
+            if one > other { one } else { other }
+        }
+        macro_rules! end {
+            ($field:ident) => {
+                ::std::mem::offset_of!($type, $field) + size_of_field(|value: &$type| &value.$field)
+            };
+        }
+        let _all_fields = |value: $type| {
+            let $type { $($first: _,)+ $($added: _, $($more: _,)*)* } = value;
+        };
+        let mut size = 0;
+        $(size = larger(size, end!($first));)+
+        let first = size.next_multiple_of(align_of::<$type>());
+        let size = first;
+        $(
+            assert!(::std::mem::offset_of!($type, $added) >= size, "a new field is in the padding of the struct before it");
+            let size = end!($added);
+            $(let size = larger(size, end!($more));)*
+            let size = size.next_multiple_of(align_of::<$type>());
+        )*
+        assert!(size == size_of::<$type>());
+        first
+    }};
+}
+pub(super) use first_size;
 
 /// The name of a field of an item of an array, for messages.
 pub(super) struct ItemField {

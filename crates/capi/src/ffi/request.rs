@@ -49,7 +49,10 @@ pub struct Request {
 }
 
 // SAFETY: the struct is `repr(C)`, `size` is first, and the fields are numbers and pointers.
-unsafe impl Growing for Request {}
+unsafe impl Growing for Request {
+    const FIRST_SIZE: usize =
+        pointers::first_size!(Request: size, timeout_ms, stale_after_ms, hold_limit_ms, cancel, rules, flags);
+}
 
 /// The result for one key of `opkeep_get_or_begin_many`.
 #[repr(C)]
@@ -147,7 +150,10 @@ pub unsafe extern "C" fn opkeep_get(target: Target, key: *const Key, hit: *mut H
 ///
 /// With `OPKEEP_OUTCOME_HIT` the caller must release `hit`, with `OPKEEP_OUTCOME_BEGIN` and `OPKEEP_OUTCOME_UNSHARED` it must
 /// release `ticket`; all other handles have the `id` 0. If the process of a ticket is killed, a waiter gets the ticket
-/// within 50 ms, and one on another host within 30 seconds.
+/// within 50 ms, and one on another host within 30 seconds. A caller on another host that does not end its ticket is waited for one
+/// minute and these 30 seconds, since it may wait for this one; then this caller gets a ticket, too.
+///
+/// The calls of one request to the remote cache take 10 seconds together at most; then it goes on without the cache.
 ///
 /// A thread that holds a ticket never waits for another key: it gets an unshared ticket instead, so that two callers that
 /// need each other's files do not wait for each other. While another thread of the process holds the ticket of another key, the

@@ -40,7 +40,9 @@ pub struct Group {
 }
 
 // SAFETY: the struct is `repr(C)`, `size` is first, and the fields are numbers and pointers.
-unsafe impl Growing for Group {}
+unsafe impl Growing for Group {
+    const FIRST_SIZE: usize = pointers::first_size!(Group: size, files, file_count, framework_version, kernel, object, metadata, rules, compile_time_us, flags);
+}
 
 /// Passes the group to `publish`, which returns whether it was written.
 ///

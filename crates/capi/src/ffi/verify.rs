@@ -32,7 +32,10 @@ pub struct Pair {
 }
 
 // SAFETY: the struct is `repr(C)`, `size` is first, and the fields are numbers and pointers.
-unsafe impl Growing for Pair {}
+unsafe impl Growing for Pair {
+    const FIRST_SIZE: usize =
+        pointers::first_size!(Pair: size, target, rules, object, object_size, metadata, metadata_size);
+}
 
 /// A finding of a validation. The texts exist until the report is released.
 #[repr(C)]

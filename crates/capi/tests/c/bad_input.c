@@ -358,6 +358,11 @@ static void use_a_hit(void) {
     for (size_t index = 0; index < sizeof later.later; ++index) {
         CHECK(later.later[index] == 0);
     }
+    /* A caller with the first header, whose struct says nothing of the remote cache: what lies behind it stays. */
+    CHECK(sizeof(void *) != 8 || offsetof(opkeep_info, from_remote) == 104);
+    info.size = offsetof(opkeep_info, from_remote);
+    info.waited = info.from_remote = 77;
+    CHECK(opkeep_hit_info(hit, &info) == OPKEEP_CODE_OK && info.waited == 0 && info.from_remote == 77);
     info.size = 9;
     FAILS(opkeep_hit_info(hit, &info), OPKEEP_CODE_ARGUMENT, "`info->size` is 9, expected");
     /* A hit outlives its target and its cache. */
