@@ -116,6 +116,14 @@ impl GroupTicket {
         self.renewal.ended();
         Ok(())
     }
+
+    /// Ends tickets; one of the waiters of each makes the files. Other hosts get to know of all of them in one call. Tickets that have
+    /// ended, or that belong to the parent of this process, stay as they are.
+    pub fn abandon_all(tickets: impl IntoIterator<Item = Self>) {
+        let tickets: Vec<_> = tickets.into_iter().collect();
+        Ticket::drop_all(tickets.iter().filter_map(|ticket| ticket.held.take().ok()));
+        tickets.iter().for_each(|ticket| ticket.renewal.ended());
+    }
 }
 
 impl fmt::Debug for GroupTicket {

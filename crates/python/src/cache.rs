@@ -137,10 +137,19 @@ impl Cache {
         let mut options = Options::default().with_cancel(&signals.cancel);
         (options.stale_after, options.hold_limit) = (self.stale_after, self.hold_limit);
         let claims = without_gil(py, || {
-            signals.during(|| self.files.get_or_begin_many(&keys, max_tickets, &options))
+            signals.during(|| {
+                let claims = self.files.get_or_begin_many(&keys, max_tickets, &options)?;
+                if !signals.cancel.is_cancelled() {
+                    return Ok(claims);
+                }
+                // A handler has raised an exception: other hosts wait for none of them.
+                GroupTicket::abandon_all(claims.into_iter().filter_map(ticket_of));
+                Ok(Vec::new())
+            })
         })?;
         if let Some(error) = signals.take_raised() {
-            drop_without_gil(py, claims);
+            // It was raised at the end of the call.
+            py.detach(|| GroupTicket::abandon_all(claims.into_iter().filter_map(ticket_of)));
             return Err(error);
         }
         let claim = |claim| match claim {
@@ -205,6 +214,14 @@ pub(crate) fn finish_uploads(py: Python<'_>, cache: &FileCache, limit: Duration)
 /// Drops what an exception takes the place of: a ticket in it is given back, also to other hosts.
 fn drop_without_gil(py: Python<'_>, dropped: impl Send) {
     py.detach(|| drop(dropped));
+}
+
+/// The ticket in a claim.
+fn ticket_of(claim: GroupClaim) -> Option<GroupTicket> {
+    match claim {
+        GroupClaim::Begin(ticket) | GroupClaim::Unshared(ticket, _) => Some(ticket),
+        _ => None,
+    }
 }
 
 /// Returns the Python object for a claim.

@@ -9,8 +9,8 @@ use opkeep_artifact::{Expectations, Format, MetadataRules, OpaqueRules};
 use opkeep_cache::trust::{SignaturePolicy, SigningKey, TrustedKeys};
 use opkeep_cache::{CancelToken, RemoteConfig, TrustConfig};
 use opkeep_embed::{
-    EmbedError, FileCache, FileCacheConfig, FileGroup, FileKey, GroupClaim, NewGroup, Options, StoreConfig,
-    TargetFiles, UnsharedReason, WaitBudget, encode_rules,
+    EmbedError, FileCache, FileCacheConfig, FileGroup, FileKey, GroupClaim, GroupTicket, NewGroup, Options,
+    StoreConfig, TargetFiles, UnsharedReason, WaitBudget, encode_rules,
 };
 use opkeep_store::Lookup;
 use opkeep_testkit::remote::RemoteCall::{Claim, Get, Put, Release};
@@ -449,6 +449,33 @@ fn many_keys_are_requested_in_one_call() {
     }
     assert_eq!(cache.finish_uploads(SOON, None), 0);
     assert!(hit(request(&other, 101)).from_remote());
+}
+
+/// A thousand tickets that Ctrl-C ends would be a thousand calls, one after the other.
+#[test]
+fn many_tickets_end_in_one_call() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (_, files) = host.open(&remote);
+    let keys: Vec<_> = (0..20).map(key).collect();
+    let claims = files.get_or_begin_many(&keys, 20, &Options::default()).unwrap();
+    let mut tickets: Vec<_> = claims.into_iter().map(ticket).collect();
+    let (ended, kept) = (tickets.pop().unwrap(), tickets.pop().unwrap());
+    ended.abandon(None).unwrap();
+    assert_eq!(remote.count(Release), 1);
+    GroupTicket::abandon_all(tickets.iter().cloned().chain([ended]));
+    assert_eq!(remote.count(Release), 2);
+    assert!(tickets.iter().all(|ticket| !ticket.is_held()));
+    // Other hosts, and other callers of this one, get all of them.
+    let (_, other) = Host::new().open(&remote);
+    let claims = other.get_or_begin_many(&keys, 20, &Options::default()).unwrap();
+    let begun = claims.iter().filter(|claim| matches!(claim, GroupClaim::Begin(_)));
+    assert_eq!(begun.count(), 19);
+    GroupTicket::abandon_all(claims.into_iter().filter_map(|claim| match claim {
+        GroupClaim::Begin(ticket) => Some(ticket),
+        _ => None,
+    }));
+    assert!(kept.is_held());
+    let _again = ticket(request(&files, 1));
 }
 
 #[test]
