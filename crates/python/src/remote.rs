@@ -1,6 +1,6 @@
 //! The remote cache and the keys of a cache, from the arguments of Python and from the environment.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,11 +20,21 @@ const PREFIX: &str = "OPKEEP";
 /// The maximum number of remote caches that are remembered.
 const MAX_KNOWN: usize = 16;
 
+/// How the URLs begin of engines that read variables of their own, and how those variables begin.
+const OWN_VARIABLES: (&str, [&str; 2]) = ("s3", ["AWS_", "HOME"]);
+
 /// The remote caches of this process. All caches of the same settings share one: its connections, and its pause after failures.
-static KNOWN: Mutex<Vec<(RemoteArguments, RemoteConfig)>> = Mutex::new(Vec::new());
+static KNOWN: Mutex<Vec<(Decisive, RemoteConfig)>> = Mutex::new(Vec::new());
+
+/// What decides which remote cache settings mean, wherever they are from.
+#[derive(PartialEq)]
+struct Decisive {
+    texts: [Option<OsString>; 8],
+    variables: BTreeMap<OsString, OsString>,
+}
 
 /// The values of the arguments, and the variables of the environment as Python has them.
-#[derive(Clone, FromPyObject, PartialEq)]
+#[derive(Clone, FromPyObject)]
 pub(crate) struct RemoteArguments([Option<OsString>; 5], HashMap<OsString, OsString>);
 
 impl RemoteArguments {
@@ -76,23 +86,53 @@ impl RemoteArguments {
         settings.or_variables(&Variables::new(PREFIX, variable))
     }
 
-    /// Returns the remote cache of the settings, which is that of earlier ones that are equal.
+    /// Returns the remote cache of the settings, which is that of earlier ones that mean the same.
     fn remote(&self) -> Result<Option<RemoteConfig>, SettingsError> {
-        // A forked child would find the list locked by a thread that it does not have.
-        without_fork(|| {
-            let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, remote)) = known.iter().find(|(arguments, _)| arguments == self) {
-                return Ok(Some(remote.clone()));
+        let settings = self.settings();
+        let decisive = self.decisive(&settings);
+        if let Some(known) = with_known(|known| find(known, &decisive)) {
+            return Ok(Some(known));
+        }
+        // An engine may read files of the user, which may be on a slow file system: forks do not wait for that.
+        let Some(mut opened) = settings.remote()? else { return Ok(None) };
+        opened.engine = Arc::new(SignalledEngine::new(opened.engine));
+        let (remote, _removed) = with_known(|known| {
+            // Another thread may have opened the same one meanwhile.
+            if let Some(first) = find(known, &decisive) {
+                return (first, None);
             }
-            let Some(mut remote) = self.settings().remote()? else { return Ok(None) };
-            remote.engine = Arc::new(SignalledEngine::new(remote.engine));
-            if known.len() == MAX_KNOWN {
-                known.remove(0);
-            }
-            known.push((self.clone(), remote.clone()));
-            Ok(Some(remote))
-        })
+            let removed = (known.len() == MAX_KNOWN).then(|| known.remove(0));
+            known.push((decisive, opened.clone()));
+            (opened.clone(), removed)
+        });
+        Ok(Some(remote))
     }
+
+    fn decisive(&self, settings: &RemoteSettings) -> Decisive {
+        let RemoteSettings { url, mode, namespace, .. } = settings;
+        let RemoteSettings { headers, headers_file, tls_ca, tls_certificate, tls_key, .. } = settings;
+        let texts = [url, mode, namespace, headers, headers_file, tls_ca, tls_certificate, tls_key];
+        let texts = texts.map(|text| text.as_ref().map(|text| text.value().to_owned()));
+        let (engine, prefixes) = OWN_VARIABLES;
+        let has_own = url.as_ref().is_some_and(|url| begins_with(url.value(), engine));
+        let is_read = |name: &OsStr| has_own && prefixes.iter().any(|prefix| begins_with(name, prefix));
+        let variables = self.1.iter().filter(|(name, _)| is_read(name));
+        Decisive { texts, variables: variables.map(|(name, value)| (name.clone(), value.clone())).collect() }
+    }
+}
+
+/// Calls `function` with the list. A forked child would find it locked by a thread that it does not have.
+fn with_known<T>(function: impl FnOnce(&mut Vec<(Decisive, RemoteConfig)>) -> T) -> T {
+    without_fork(|| function(&mut KNOWN.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+fn find(known: &[(Decisive, RemoteConfig)], decisive: &Decisive) -> Option<RemoteConfig> {
+    known.iter().find(|(known, _)| known == decisive).map(|(_, remote)| remote.clone())
+}
+
+fn begins_with(text: &OsStr, prefix: &str) -> bool {
+    let start = text.as_encoded_bytes().get(..prefix.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
 /// Returns the exception for a setting.
