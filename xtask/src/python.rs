@@ -25,6 +25,9 @@ const MATURIN: &str = "maturin==1.16.0";
 /// The minor versions of Python 3 that the package supports, as far as they exist.
 const VERSIONS: std::ops::RangeInclusive<u32> = 10..=15;
 
+/// The variable that selects the long tests.
+const SEEDS: &str = "OPKEEP_MUTATION_SEEDS";
+
 /// The test modules that run with each Python; all run with the first.
 const FOR_ALL: [&str; 2] = ["test_package", "test_cache"];
 
@@ -81,6 +84,12 @@ fn unittest(root: &Path, python: &Path) -> Command {
     tests.current_dir(root).env("PYTHONPATH", root.join(CRATE).join("tests"));
     // A test that the interpreter's development mode finds fault with fails.
     tests.args(["-X", "dev", "-W", "error", "-m", "unittest"]);
+    // Each commit has a quarter of the long tests.
+    if std::env::var_os(SEEDS).is_none()
+        && let Ok(seed) = commit_seed()
+    {
+        tests.env(SEEDS, seed.to_string());
+    }
     tests
 }
 

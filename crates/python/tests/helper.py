@@ -13,16 +13,31 @@ import time
 import unittest
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import opkeep
 
 # A background job of a shell ignores the signal, and so would Python and the processes that it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+_Test = TypeVar("_Test", bound=Callable[..., object])
+
 KEY = bytes(range(32))
 FILES = {"add.ptx": b".version 8.0", "add.json": b'{"shared": 0}'}
 ROOT = Path(__file__).resolve().parents[3]
 """The root of the repository."""
+
+
+def is_turn(number: int) -> bool:
+    """Whether this run has the long tests of a number below 4: each seed of `OPKEEP_MUTATION_SEEDS` selects one of four, `all` all."""
+    text = os.environ.get("OPKEEP_MUTATION_SEEDS", "")
+    seeds = [int(seed) for seed in text.split(",") if seed.strip().isdecimal()] or [0]
+    return text == "all" or any(seed % 4 == number for seed in seeds)
+
+
+def long_test(number: int) -> Callable[[_Test], _Test]:
+    """Run a long test for one commit of four."""
+    return unittest.skipUnless(is_turn(number), "a long test of another commit: see `OPKEEP_MUTATION_SEEDS`")
 
 
 class CacheTest(unittest.TestCase):

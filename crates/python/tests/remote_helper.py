@@ -25,21 +25,31 @@ class Redis:
     def __init__(self, test: unittest.TestCase) -> None:
         directory = tempfile.TemporaryDirectory()
         test.addCleanup(directory.cleanup)
+        self._directory = directory.name
+        end = time.monotonic() + 60
+        while not self._starts():
+            assert time.monotonic() < end, "redis-server does not start"
+        test.addCleanup(self.end)
+
+    def _starts(self) -> bool:
+        """Start the server on a free port, and return whether it runs: another program may have taken the port meanwhile."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.url = f"redis://127.0.0.1:{self.port}"
         settings = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
         self.process = subprocess.Popen(
-            ["redis-server", *settings, "--dir", directory.name],
+            ["redis-server", *settings, "--dir", self._directory],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        test.addCleanup(self.end)
         end = time.monotonic() + 20
-        while not self.answers():
-            assert time.monotonic() < end, "redis-server does not start"
+        while self.process.poll() is None and time.monotonic() < end:
+            if self.answers() and self.process.poll() is None:
+                return True
             time.sleep(0.01)
+        self.end()
+        return False
 
     def answers(self) -> bool:
         """Whether the server answers."""
