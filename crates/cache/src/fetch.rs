@@ -153,7 +153,7 @@ impl Target {
     ) -> Result<Box<Entry>, Refusal> {
         remote.entries().checked(content, key, name).map(Box::new).inspect_err(|refusal| {
             if remote.refuse(key, refusal.kind) {
-                self.remote_failed(refusal.reason.clone());
+                self.remote_is_wrong(&refusal.reason);
             }
         })
     }

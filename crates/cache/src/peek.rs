@@ -80,7 +80,7 @@ impl Target {
         let problem = match answer {
             Ok(true) => None,
             Ok(false) => Some("the remote cache did not answer".to_owned()),
-            Err(why) => Some(why),
+            Err(why) => Some(why.to_string()),
         };
         if problem.is_some() {
             // Of a part of an answer, only what arrived is known.

@@ -20,7 +20,7 @@ use crate::miss::Miss;
 use crate::query::{Accept, Query};
 use crate::refusal::Refusal;
 use crate::remote::{
-    Claimed, ExclusiveCreate, FoundBundle, Limits, ObjectNames, RemoteTarget, UnbundledPlan,
+    CallFailure, Claimed, ExclusiveCreate, FoundBundle, Limits, ObjectNames, RemoteTarget, UnbundledPlan,
 };
 use crate::tiers::Target;
 
@@ -66,7 +66,7 @@ impl Target {
             if let Err(Refusal { kind, reason }) = taken {
                 own_is_wrong |= is_own;
                 self.tally.add(kind.counter(), 1);
-                self.remote_failed(format!("a bundle of the remote cache is not valid: {reason}"));
+                self.remote_is_wrong(format!("a bundle of the remote cache is not valid: {reason}"));
             }
             if lacking.is_empty() {
                 break;
@@ -191,7 +191,7 @@ impl Target {
         plan: &Digest,
         unbundled: &UnbundledPlan,
         limits: Limits<'_>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, CallFailure> {
         // The lease is on the digest of the plan, which is no key of an entry. Only one that expires is used, since no host takes
         // over from a killed one. Without leases, an engine may be sent the same twice.
         let lease = match remote.client().capabilities(limits)? {
@@ -209,7 +209,7 @@ impl Target {
         };
         match lease {
             // Until it expires, hosts that finish a moment later do not send the same again.
-            Some(lease) if is_stored == Ok(true) => lease.leave(),
+            Some(lease) if matches!(is_stored, Ok(true)) => lease.leave(),
             lease => drop(lease),
         }
         is_stored

@@ -22,7 +22,7 @@ use crate::per_process::PerProcess;
 use crate::plan_lease::PlanLease;
 use crate::query::{Accept, Query};
 use crate::refusal::RefusalKind;
-use crate::remote::{EntryNames, Namespace, News, ObjectNames, RemoteTarget, RemoteTier};
+use crate::remote::{CallFailure, EntryNames, Namespace, News, ObjectNames, RemoteTarget, RemoteTier};
 use crate::signing::{Keys, OwnSignatures, TargetTrust};
 use crate::tally::Tally;
 use crate::upload::{Upload, UploadState, Uploads};
@@ -95,9 +95,9 @@ impl Target {
         let remote = tier.and_then(|tier| {
             let names = ObjectNames::new(&tier.client().config().namespace, &name)?;
             let (warnings, counted) = (shared.warnings.clone(), Arc::clone(&tally));
-            let on_failure = move |text: &str| {
+            let on_failure = move |text: &str, is_new: bool| {
                 counted.add(Counter::RemoteErrors, 1);
-                warnings.warn(WarningKind::Remote, text);
+                is_new.then(|| warnings.warn(WarningKind::Remote, text));
             };
             let entries = EntryNames::new(names, trust.clone());
             Some(Arc::new(RemoteTarget::new(Arc::clone(tier), entries, &tally, Arc::new(on_failure))))
@@ -327,7 +327,7 @@ impl Target {
                 let refuse = |remote: &Arc<RemoteTarget>| remote.refuse(entry.key(), RefusalKind::Invalid);
                 let is_new = self.remote.as_ref().is_some_and(refuse);
                 if is_new {
-                    self.remote_failed(format!("an entry of the remote cache cannot be used: {reason}"));
+                    self.remote_is_wrong(format!("an entry of the remote cache cannot be used: {reason}"));
                 }
                 return None;
             }
@@ -414,8 +414,16 @@ impl Target {
         remote.client().new_pause().inspect(|text| self.warn(WarningKind::Remote, text));
     }
 
-    /// Counts a failure of the remote tier, and warns of it.
-    pub(crate) fn remote_failed(&self, why: String) {
+    /// Counts a failed call to the remote tier, and warns of it if a warning is due.
+    pub(crate) fn remote_failed(&self, why: CallFailure) {
+        match why.warn() {
+            true => self.remote_is_wrong(why),
+            false => self.tally.add(Counter::RemoteErrors, 1),
+        }
+    }
+
+    /// Counts something in the remote tier that cannot be used, and warns of it.
+    pub(crate) fn remote_is_wrong(&self, why: impl fmt::Display) {
         self.tally.add(Counter::RemoteErrors, 1);
         self.warn(WarningKind::Remote, format_args!("{why}; building without it"));
     }

@@ -240,6 +240,6 @@ fn send(uploads: Vec<Upload>) {
     }
     drop(batch);
     if let Err(why) = sent {
-        remote.failed(&format!("{why}; the kernels are sent later"));
+        remote.failed(&why, "the kernels are sent later");
     }
 }

@@ -18,6 +18,7 @@ use super::client::RemoteClient;
 use super::entry_names::EntryNames;
 use super::lease::{LeaseReading, LeaseStep, LeaseTable, OnFailure, Poll, Question};
 use super::object::{LeaseToken, LeaseValue, ObjectName};
+use super::problems::CallFailure;
 use crate::random::random_number;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::timer::{Timed, Timer};
@@ -119,13 +120,13 @@ impl Board {
     }
 
     /// Asks for the missing keys, unless the board is fresh for `key`. Returns whether the engine answered.
-    pub(super) fn look(&self, key: &Digest, limits: Limits<'_>) -> Result<bool, String> {
+    pub(super) fn look(&self, key: &Digest, limits: Limits<'_>) -> Result<bool, CallFailure> {
         let Some(keys) = self.locked().table.look(key, Instant::now()) else { return Ok(true) };
         self.ask(keys, true, limits).map(|answered| answered.is_some())
     }
 
     /// Asks for the leases on `keys`, whose entries are known to be missing.
-    pub(super) fn look_for_leases(&self, keys: &[Digest], limits: Limits<'_>) -> Result<(), String> {
+    pub(super) fn look_for_leases(&self, keys: &[Digest], limits: Limits<'_>) -> Result<(), CallFailure> {
         self.ask(keys.to_vec(), false, limits).map(drop)
     }
 
@@ -136,7 +137,7 @@ impl Board {
         key: &Digest,
         generation: u64,
         limits: Limits<'_>,
-    ) -> Result<Option<LeaseReading>, String> {
+    ) -> Result<Option<LeaseReading>, CallFailure> {
         let mut names = vec![self.entries.names.lease(key, generation + 1)];
         names.extend(self.entries.of(key));
         let (mut above, mut arrivals) = (None, Arrivals::default());
@@ -158,7 +159,12 @@ impl Board {
 
     /// Makes one call for the leases on `keys` and, if `has_entries`, for their entries. Returns whether it changed what the board
     /// knows; `None` if the engine did not answer.
-    fn ask(&self, keys: Vec<Digest>, has_entries: bool, limits: Limits<'_>) -> Result<Option<bool>, String> {
+    fn ask(
+        &self,
+        keys: Vec<Digest>,
+        has_entries: bool,
+        limits: Limits<'_>,
+    ) -> Result<Option<bool>, CallFailure> {
         let has_leases = self.client.may_have_leases() && self.entries.have_leases();
         let mut batch = self.locked().table.batch(keys, has_entries, has_leases, Instant::now());
         let (mut names, mut asked) = (Vec::new(), Vec::new());
@@ -324,14 +330,14 @@ impl Board {
         if let Err(why) = answer {
             // A lost counter is no reason for a warning: the batches come nevertheless.
             let warning = format!("{why}; other hosts are waited for nevertheless");
-            let _ = (!is_hint).then(|| guarded(|| (self.on_failure)(&warning)));
+            let _ = (!is_hint).then(|| guarded(|| (self.on_failure)(&warning, why.warn())));
         }
         next
     }
 
     /// Warns of an invalid entry, which is as good as none.
     fn warn_of_entry(&self, why: &str) {
-        let _ = guarded(|| (self.on_failure)(&format!("{why}; building without it")));
+        let _ = guarded(|| (self.on_failure)(&format!("{why}; building without it"), true));
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {

@@ -17,6 +17,7 @@ use super::engine::{Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, PutA
 use super::error::RemoteError;
 use super::health::{CallEnd, Change, PAUSE};
 use super::object::{LeaseToken, LeaseValue, ObjectName};
+use super::problems::{CallFailure, Problem, Problems};
 use crate::event::CacheEvent;
 use crate::refusal::Refusal;
 use crate::signing::TargetTrust;
@@ -37,8 +38,8 @@ pub(crate) struct RemoteClient {
 struct SharedClient {
     config: RemoteConfig,
     capabilities: ForkSafeCell<Capabilities>,
-    /// Whether a call of this client has failed, or a warning said that the engine is paused.
-    has_warned: AtomicBool,
+    /// The problems that there was a warning of.
+    problems: Problems,
     /// Whether a warning said that the engine has no leases.
     has_warned_of_leases: AtomicBool,
 }
@@ -48,7 +49,7 @@ pub(crate) struct PutFailure {
     /// Whether the engine takes none of them, such as one that is full.
     pub(crate) is_refused: bool,
     /// For people.
-    pub(crate) reason: String,
+    pub(crate) reason: CallFailure,
 }
 
 /// How a stored object is treated that has the same name.
@@ -62,10 +63,10 @@ pub(crate) enum Existing {
 
 impl RemoteClient {
     pub(crate) fn new(config: RemoteConfig, tally: Arc<Tally>) -> Self {
-        let [has_warned, has_warned_of_leases] = [false; 2].map(AtomicBool::new);
+        let (problems, has_warned_of_leases) = Default::default();
         let capabilities = ForkSafeCell::new();
         Self {
-            shared: Arc::new(SharedClient { config, capabilities, has_warned, has_warned_of_leases }),
+            shared: Arc::new(SharedClient { config, capabilities, problems, has_warned_of_leases }),
             tally,
         }
     }
@@ -116,7 +117,7 @@ impl RemoteClient {
 
     /// Returns the warning that the engine is paused, at the first call during a pause.
     pub(crate) fn new_pause(&self) -> Option<String> {
-        let is_new = self.is_paused() && !self.shared.has_warned.swap(true, Ordering::Relaxed);
+        let is_new = self.is_paused() && self.shared.problems.warn_of_pause();
         is_new.then(|| {
             let seconds = PAUSE.as_secs();
             format!(
@@ -132,11 +133,12 @@ impl RemoteClient {
     }
 
     /// Returns what the engine does. It is asked once.
-    pub(crate) fn capabilities(&self, limits: Limits<'_>) -> Result<Option<Capabilities>, String> {
+    pub(crate) fn capabilities(&self, limits: Limits<'_>) -> Result<Option<Capabilities>, CallFailure> {
         if let Some(known) = self.shared.capabilities.get() {
             return Ok(Some(*known));
         }
-        let answer = self.call(limits, |context| self.config().engine.capabilities(context))?;
+        // Some clients know it without a call, so an answer does not end an outage.
+        let answer = self.call_once(limits, |context| self.config().engine.capabilities(context))?;
         Ok(answer.map(|found| *self.shared.capabilities.get_or_init(|| found)))
     }
 
@@ -162,7 +164,7 @@ impl RemoteClient {
         names: &[ObjectName],
         limits: Limits<'_>,
         found: &mut dyn FnMut(usize, Vec<u8>),
-    ) -> Result<bool, String> {
+    ) -> Result<bool, CallFailure> {
         if names.is_empty() {
             return Ok(true);
         }
@@ -205,8 +207,11 @@ impl RemoteClient {
             is_refused = matches!(stored, Err(RemoteError::Full { .. } | RemoteError::Refused { .. }));
             stored
         });
-        let is_stored = answer.map_err(|reason| PutFailure { is_refused, reason })?.is_some();
+        let is_stored = answer.map_err(|why| PutFailure { is_refused, reason: why.of_storing() })?.is_some();
         if is_stored {
+            [Problem::Storing, Problem::Refusing]
+                .iter()
+                .for_each(|problem| self.shared.problems.ended(*problem));
             let bytes = objects.iter().map(|object| object.content.len() as u64).sum();
             self.tally.add(Counter::RemoteSent, bytes);
         }
@@ -220,7 +225,7 @@ impl RemoteClient {
         value: &LeaseValue,
         limit: usize,
         limits: Limits<'_>,
-    ) -> Result<Option<Vec<ClaimAnswer>>, String> {
+    ) -> Result<Option<Vec<ClaimAnswer>>, CallFailure> {
         let terms = ClaimTerms::new(limit, self.keep_for());
         self.call(limits, |context| {
             let answers = self.config().engine.claim(names, value, terms, context)?;
@@ -242,7 +247,7 @@ impl RemoteClient {
         names: &[ObjectName],
         value: &LeaseValue,
         time: Duration,
-    ) -> Result<Option<Vec<bool>>, String> {
+    ) -> Result<Option<Vec<bool>>, CallFailure> {
         let deadline = Instant::now().checked_add(time);
         // The engine may need more time than there is between two renewals, which is no failure of the engine.
         self.call(Limits { deadline, ..Limits::default() }, |context| {
@@ -267,7 +272,7 @@ impl RemoteClient {
         &self,
         counter: &ObjectName,
         limits: Limits<'_>,
-    ) -> Result<Option<Option<u64>>, String> {
+    ) -> Result<Option<Option<u64>>, CallFailure> {
         self.call(limits, |context| self.config().engine.progress(counter, context))
     }
 
@@ -283,18 +288,29 @@ impl RemoteClient {
         self.config().lease_ttl.saturating_mul(KEPT_TTLS)
     }
 
-    /// Makes one call. Returns `None` if the engine is paused, or if the caller ended the call.
+    /// Makes one call. Returns `None` if the engine is paused, or if the caller ended the call. An answer ends an outage.
     fn call<T>(
         &self,
         limits: Limits<'_>,
         call: impl FnOnce(&RemoteContext<'_>) -> Result<T, RemoteError>,
-    ) -> Result<Option<T>, String> {
+    ) -> Result<Option<T>, CallFailure> {
+        let answer = self.call_once(limits, call)?;
+        answer.iter().for_each(|_| self.shared.problems.ended(Problem::Failing));
+        Ok(answer)
+    }
+
+    fn call_once<T>(
+        &self,
+        limits: Limits<'_>,
+        call: impl FnOnce(&RemoteContext<'_>) -> Result<T, RemoteError>,
+    ) -> Result<Option<T>, CallFailure> {
         if limits.are_over() {
             return Ok(None);
         }
+        let problems = &self.shared.problems;
         let (health, timeout) = (&self.config().health, limits.timeout_of_call(self.config().call_timeout));
         if let Some(budget) = limits.budget.filter(|budget| budget.left().is_zero()) {
-            return budget.warning().map_or(Ok(None), Err);
+            return budget.warning().map_or(Ok(None), |why| Err(problems.failure(Problem::Slow, why)));
         }
         let began = Instant::now();
         let Some(permit) = health.begin(began) else { return Ok(None) };
@@ -319,16 +335,19 @@ impl RemoteClient {
         if end == CallEnd::Failed || matches!(answer, Ok(Err(RemoteError::Full { .. }))) {
             self.tally.add(Counter::RemoteFailures, 1);
         }
-        let failure = match answer {
+        let (problem, failure) = match answer {
             Ok(Ok(answer)) => return Ok(Some(answer)),
             Ok(Err(_)) if end == CallEnd::Ended => return Ok(None),
-            Ok(Err(error)) => error.to_string(),
-            Err(panic) => panic,
+            Ok(Err(error @ (RemoteError::Full { .. } | RemoteError::Refused { .. }))) => {
+                (Problem::Refusing, error.to_string())
+            }
+            Ok(Err(error)) => (Problem::Failing, error.to_string()),
+            Err(panic) => (Problem::Failing, panic),
         };
-        self.shared.has_warned.store(true, Ordering::Relaxed);
+        let failure = problems.failure(problem, failure);
         // The budget is used up: one warning is enough.
         match limits.budget.filter(|budget| budget.left().is_zero()) {
-            Some(budget) => budget.warning().map_or(Ok(None), Err),
+            Some(budget) => budget.warning().map_or(Ok(None), |why| Err(failure.because(why))),
             None => Err(failure),
         }
     }

@@ -16,6 +16,7 @@ use super::engine::{ClaimAnswer, ExclusiveCreate, RemoteObject};
 use super::entry_names::EntryNames;
 use super::lease::{HeldLease, HeldLeases, LeaseReading, OnFailure};
 use super::object::ObjectName;
+use super::problems::CallFailure;
 use crate::event::{CacheEvent, Events};
 use crate::per_process::PerProcess;
 use crate::refusal::RefusalKind;
@@ -128,7 +129,7 @@ impl RemoteTarget {
     }
 
     /// Asks for `key` and other missing keys, unless that was done a moment ago. The error is for people.
-    pub(crate) fn look(&self, key: &Digest, limits: Limits<'_>) -> Result<bool, String> {
+    pub(crate) fn look(&self, key: &Digest, limits: Limits<'_>) -> Result<bool, CallFailure> {
         self.board().look(key, limits)
     }
 
@@ -143,7 +144,7 @@ impl RemoteTarget {
         keys: &[Digest],
         limits: Limits<'_>,
         found: &mut dyn FnMut(usize, Vec<u8>, &ObjectName),
-    ) -> Result<bool, String> {
+    ) -> Result<bool, CallFailure> {
         let names: Vec<_> = keys.iter().flat_map(|key| self.entries.of(key)).collect();
         let count = self.entries.count();
         self.client().get_many(&names, limits, &mut |at, content| found(at / count, content, &names[at]))
@@ -154,7 +155,7 @@ impl RemoteTarget {
         &self,
         plan: &Digest,
         limits: Limits<'_>,
-    ) -> Result<Option<Vec<FoundBundle>>, String> {
+    ) -> Result<Option<Vec<FoundBundle>>, CallFailure> {
         let (names, own) = (self.entries.bundles_of(plan), self.entries.own_bundle(plan));
         let mut found: Vec<_> = names.iter().map(|_| None).collect();
         let answered =
@@ -172,7 +173,7 @@ impl RemoteTarget {
         bundle: &[u8],
         replaces: bool,
         limits: Limits<'_>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, CallFailure> {
         let (name, existing) =
             (self.entries.own_bundle(plan), if replaces { Existing::Replace } else { Existing::Keep });
         let stored = self.client().put(&[RemoteObject::new(&name, bundle)], existing, limits);
@@ -185,7 +186,7 @@ impl RemoteTarget {
     }
 
     /// Asks for the leases on `keys`, whose entries are known to be missing.
-    pub(crate) fn look_for_leases(&self, keys: &[Digest], limits: Limits<'_>) -> Result<(), String> {
+    pub(crate) fn look_for_leases(&self, keys: &[Digest], limits: Limits<'_>) -> Result<(), CallFailure> {
         if self.has_leases(limits)? == Some(true) {
             self.board().look_for_leases(keys, limits)?;
         }
@@ -198,7 +199,7 @@ impl RemoteTarget {
     }
 
     /// Whether the engine has leases. `None`: it did not answer.
-    pub(crate) fn has_leases(&self, limits: Limits<'_>) -> Result<Option<bool>, String> {
+    pub(crate) fn has_leases(&self, limits: Limits<'_>) -> Result<Option<bool>, CallFailure> {
         let known = self.client().capabilities(limits)?;
         Ok(known.map(|known| known.exclusive_create != ExclusiveCreate::None))
     }
@@ -210,7 +211,7 @@ impl RemoteTarget {
         generation: u64,
         hold_limit: Duration,
         limits: Limits<'_>,
-    ) -> Result<Claimed, String> {
+    ) -> Result<Claimed, CallFailure> {
         let (leases, name, asked) =
             (self.tier.leases(), self.entries.names.lease(key, generation), Instant::now());
         let names = [name];
@@ -244,7 +245,12 @@ impl RemoteTarget {
 
     /// Looks for the entry with the lease in hand. Returns whether the lease holds: another host may have taken over from a holder
     /// of this generation.
-    pub(crate) fn confirm(&self, key: &Digest, generation: u64, limits: Limits<'_>) -> Result<bool, String> {
+    pub(crate) fn confirm(
+        &self,
+        key: &Digest,
+        generation: u64,
+        limits: Limits<'_>,
+    ) -> Result<bool, CallFailure> {
         let asked = Instant::now();
         let above = self.board().look_again(key, generation, limits)?;
         let value = match above {
@@ -286,7 +292,7 @@ impl RemoteTarget {
         entries: &[SentEntry<'_>],
         replaces: bool,
         limits: Limits<'_>,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, CallFailure> {
         let existing = if replaces { Existing::Replace } else { Existing::Keep };
         let names: Vec<_> =
             entries.iter().map(|sent| self.entries.names.entry_of(sent.key, sent.entry.signer())).collect();
@@ -305,7 +311,7 @@ impl RemoteTarget {
                 Ok(false)
             }
             Err(PutFailure { is_refused, reason }) => {
-                self.not_sent(entries.len(), is_refused, &reason);
+                self.not_sent(entries.len(), is_refused, &reason.to_string());
                 Err(reason)
             }
         }
@@ -318,9 +324,9 @@ impl RemoteTarget {
         self.tally().notify(CacheEvent::NotSent { entries, is_refused, reason });
     }
 
-    /// Counts a failure on another thread than a caller's, and warns of it.
-    pub(crate) fn failed(&self, warning: &str) {
-        (self.on_failure)(warning);
+    /// Counts a failure on another thread than a caller's, and warns of it, with its `effect`, if a warning is due.
+    pub(crate) fn failed(&self, why: &CallFailure, effect: &str) {
+        (self.on_failure)(&format!("{why}; {effect}"), why.warn());
     }
 
     /// Has other hosts that wait for entries of the same plan look for them. Best effort.

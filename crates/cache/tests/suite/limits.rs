@@ -135,9 +135,9 @@ fn a_tier_that_is_gone_is_not_called_by_caches_that_are_opened_meanwhile() {
     for name in ["a", "b", "c"] {
         drop(build(claim(&host.with_remote(&config), name)));
     }
-    // The third failure is that of a look-up of `b`; from then on, each cache warns once that the tier is not used.
+    // The third failure is that of a look-up of `b`; from then on, each cache warns once that the tier is not used. Each warns once.
     assert_eq!(remote.calls(), [Get, Capabilities, Get]);
-    assert_eq!(host.warned(), [WarningKind::Remote; 4]);
+    assert_eq!(host.warned(), [WarningKind::Remote; 3]);
     let cache = host.with_remote(&config);
     for name in ["d", "e"] {
         publish(build(claim(&cache, name)), 1);

@@ -171,10 +171,28 @@ fn a_full_tier_is_read_on() {
         let published = publish(build(claim(&cache, name)), 2);
         assert_eq!((published.local, published.remote), (Some(PutOutcome::Published), false));
     }
-    assert_eq!(other.warned(), [WarningKind::Remote; 4]);
+    // Reads that are answered do not end it.
+    assert_eq!(other.warned(), [WarningKind::Remote]);
     assert_eq!(hit(claim(&cache, "relu")), (1, Source::Remote));
     let statistics = cache.store().unwrap().statistics();
     assert_eq!((statistics.remote_puts, statistics.remote_errors), (0, 4));
+}
+
+/// The next outage is another problem.
+#[test]
+fn each_outage_is_one_warning() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let cache = host.with_remote(&config(&remote));
+    for outage in ["a", "b", "c"] {
+        remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() });
+        // Two calls fail. After a third one, the tier would be paused.
+        drop(build(claim(&cache, outage)));
+        assert_eq!(host.warned(), [WarningKind::Remote], "{outage}");
+        remote.set_faults(RemoteFaults::default());
+        assert!(publish(build(claim(&cache, outage)), 1).remote);
+        assert!(host.warnings().is_empty());
+    }
+    assert_eq!(cache.store().unwrap().statistics().remote_errors, 6);
 }
 
 #[test]
@@ -188,7 +206,8 @@ fn a_tier_that_is_gone_costs_a_few_calls_and_no_build() {
     }
     // After three failures in a row, the tier is paused.
     assert_eq!(remote.calls().len(), 3);
-    assert_eq!(host.warned(), [WarningKind::Remote; 3]);
+    // One warning; each failure is counted.
+    assert_eq!(host.warned(), [WarningKind::Remote]);
     assert_eq!(cache.store().unwrap().statistics().remote_errors, 3);
     assert_eq!(hit(claim(&cache, "relu_4")), (4, Source::Local));
 }

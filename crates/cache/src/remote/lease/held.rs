@@ -14,7 +14,7 @@ use crate::remote::object::{LeaseToken, LeaseValue, ObjectName};
 use crate::timer::{Timed, Timer};
 
 /// A function that is called with the warning of each failure on another thread than a caller's.
-pub(crate) type OnFailure = Arc<dyn Fn(&str) + Send + Sync>;
+pub(crate) type OnFailure = Arc<dyn Fn(&str, bool) + Send + Sync>;
 
 /// A lease that this process holds. It is released when it is dropped, but not if a forked child drops its copy.
 pub(crate) struct HeldLease {
@@ -124,7 +124,7 @@ impl HeldLeases {
         self.release(dropped);
         if let Err(why) = renewed {
             // If the caller's function panics, the thread must still renew the leases.
-            let _ = guarded(|| on_failure(&format!("{why}; other hosts may build the same")));
+            let _ = guarded(|| on_failure(&format!("{why}; other hosts may build the same"), why.warn()));
         }
     }
 
