@@ -1,16 +1,16 @@
 //! The engine: calls in batches, each of which is one round trip.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use opkeep_cache::fs::ForkSafeCell;
 use opkeep_cache::{
     Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, LeaseToken, LeaseValue, ListedObject, Listing,
     ObjectName, PutAnswer, RemoteContext, RemoteEngine, RemoteError, RemoteObject,
 };
 
+use super::cluster::ClusterRefusal;
 use super::commands;
 use super::connection::{Connection, Session};
-use super::error::{Failure, ServerError};
+use super::error::Failure;
 use super::wire::{LARGEST_STRING, Reply, write_head, write_request, write_word};
 use crate::net::{Connector, Pool, check};
 use crate::url::{RedisUrl, RemoteUrl};
@@ -29,27 +29,25 @@ pub(crate) struct RedisEngine {
     location: String,
     connector: Connector,
     pool: Pool<Connection>,
-    /// The answer by which the server is one of a Redis Cluster. Calls for the keys that it has would succeed, and all others fail, so
-    /// none is made any more.
-    cluster: ForkSafeCell<ServerError>,
+    cluster: ClusterRefusal,
 }
 
 impl RedisEngine {
     pub(crate) fn new(url: RedisUrl, connector: Connector) -> Self {
         let location = RemoteUrl::Redis(url.clone()).to_string();
-        Self { url, location, connector, pool: Pool::new(), cluster: ForkSafeCell::new() }
+        Self { url, location, connector, pool: Pool::new(), cluster: ClusterRefusal::default() }
     }
 
     /// Makes a call over an idle connection or a new one. If the server had closed the idle one, the call is made again over a new
-    /// one, and is told so.
+    /// one, as its second attempt.
     fn call<T>(
         &self,
         context: &RemoteContext<'_>,
         mut call: impl FnMut(&mut Session<'_>, Attempt) -> Result<T, Failure>,
     ) -> Result<T, RemoteError> {
         check(context)?;
-        if let Some(answer) = self.cluster.get() {
-            return Err(answer.clone().into());
+        if let Some(answer) = self.cluster.get(Instant::now()) {
+            return Err(answer.into());
         }
         let mut attempt = Attempt::First;
         if let Some(mut connection) = self.pool.take() {
@@ -74,7 +72,7 @@ impl RedisEngine {
         if let Err(Failure::Server(error)) = &answer
             && error.is_of_cluster()
         {
-            let _ = self.cluster.set(error.clone());
+            self.cluster.note(error, Instant::now());
         }
         Ok(answer?)
     }

@@ -15,6 +15,7 @@
 //! leaves a connection that counts the answers it must skip, names are resolved without a deadline, and the answer to `MGET` is
 //! kept in memory as a whole, of any size that the server states.
 
+mod cluster;
 mod commands;
 mod connection;
 mod engine;
