@@ -48,7 +48,7 @@ impl Connector {
         Self { host, resolver: Resolver::system(), tls: Some(tls) }
     }
 
-    /// Tells the server of each encrypted connection to speak a protocol, by the name that ALPN has for it.
+    /// Requests a protocol from the server of each encrypted connection, by the name that ALPN has for it.
     #[cfg(feature = "grpc")]
     pub(crate) fn with_protocol(self, name: &'static [u8]) -> Self {
         #[cfg(feature = "tls")]

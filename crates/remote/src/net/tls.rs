@@ -21,7 +21,7 @@ pub(crate) struct Tls {
     authorities: Option<PathBuf>,
     /// The files of this client's certificate.
     client: Option<ClientCertificate>,
-    /// The protocol that the server is told to speak, as ALPN names it.
+    /// The protocol that the server must speak, as ALPN names it.
     protocol: Option<&'static [u8]>,
     /// The authorities, once a connection needed them: the system's certificates take milliseconds to read.
     roots: ForkSafeCell<Arc<RootCertStore>>,
@@ -49,7 +49,7 @@ impl Tls {
         }
     }
 
-    /// Tells the server to speak a protocol.
+    /// Requests a protocol from the server.
     #[cfg(feature = "grpc")]
     pub(super) fn set_protocol(&mut self, name: &'static [u8]) {
         self.protocol = Some(name);

@@ -17,7 +17,7 @@
 //!
 //! A server evicts results and blobs when it wants to. A result whose blob is missing is a missing object: it is not reported, and
 //! is stored again. A blob is reported as it comes, also if it does not have its digest. The cache, which checks every byte, refuses
-//! it, tells that once, and replaces it; if this client refused it, nothing would replace it.
+//! it, reports that once, and replaces it; if this client refused it, nothing would replace it.
 //!
 //! # What the API does not have
 //!
