@@ -191,9 +191,10 @@ impl TargetCache {
         Ok(protocol.wait(protocol.poll(pending)))
     }
 
-    /// Returns the number of entries that are still to be sent.
+    /// Returns the number of entries that are still to be sent, 0 if this cache sends none.
     pub(crate) fn count_unsent(&self) -> usize {
-        self.0.written_store().map_or(0, |store| store.unsent().len())
+        let store = self.0.sending_remote().ok().and(self.0.written_store());
+        store.map_or(0, |store| store.unsent().len())
     }
 
     /// Sends the entries of the local store that earlier uploads left: those of a killed process, of a full queue, and of a failed

@@ -42,6 +42,9 @@ pub struct BuildReport {
     pub cancelled: bool,
     /// What the build did with the remote tier, and the time that it lost by waiting. Local look-ups and compiles are not in it.
     pub activity: Statistics,
+    /// The number of kernels in the store that are still to be sent to the remote tier, those of earlier builds included. 0 if this
+    /// build sends none.
+    pub unsent: usize,
 }
 
 impl BuildReport {
@@ -68,8 +71,10 @@ impl BuildReport {
             elapsed,
             cancelled,
             activity,
+            unsent,
         } = other;
         self.activity.add(&activity);
+        self.unsent += unsent;
         let first = self.kernels.len();
         self.targets.extend(targets);
         self.targets.sort_unstable();

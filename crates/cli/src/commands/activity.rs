@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use opkeep::BuildReport;
 use opkeep_store::Statistics;
 use serde::Serialize;
 
@@ -19,6 +20,7 @@ pub(crate) struct RemoteOutput {
     bytes_received: u64,
     sent: u64,
     bytes_sent: u64,
+    unsent: usize,
     uploads_refused: u64,
     uploads_unsent: u64,
     takeovers: u64,
@@ -45,14 +47,16 @@ pub(crate) struct LostOutput {
     remote_ms: Milliseconds,
 }
 
-impl From<&Statistics> for RemoteOutput {
-    fn from(activity: &Statistics) -> Self {
+impl From<&BuildReport> for RemoteOutput {
+    fn from(report: &BuildReport) -> Self {
+        let BuildReport { activity, unsent, .. } = report;
         Self {
             received: activity.remote_hits,
             by_other_hosts: activity.remote_shared,
             bytes_received: activity.remote_bytes_received,
             sent: activity.remote_puts,
             bytes_sent: activity.remote_bytes_sent,
+            unsent: *unsent,
             uploads_refused: activity.uploads_refused,
             uploads_unsent: activity.uploads_unsent,
             takeovers: activity.takeovers,
@@ -104,11 +108,18 @@ pub(crate) fn sent(activity: &Statistics) -> Option<String> {
     some(activity.remote_puts, |count| format!("{count} sent ({})", bytes(activity.remote_bytes_sent)))
 }
 
-/// `3 not sent (1 refused by the remote cache)`
-pub(crate) fn not_sent(activity: &Statistics) -> Option<String> {
-    let Statistics { uploads_refused: refused, uploads_unsent: unsent, .. } = activity;
+/// `3 still to be sent`
+pub(crate) fn unsent(kernels: usize) -> Option<String> {
+    (kernels > 0).then(|| format!("{kernels} still to be sent"))
+}
+
+/// `3 attempts to send failed (1 refused by the remote cache)`: a kernel counts for each attempt.
+pub(crate) fn failed_uploads(activity: &Statistics) -> Option<String> {
+    let Statistics { uploads_refused: refused, uploads_unsent: others, .. } = activity;
     let by_engine = some(*refused, |count| format!(" ({count} refused by the remote cache)"));
-    some(refused + unsent, |count| format!("{count} not sent{}", by_engine.unwrap_or_default()))
+    some(refused + others, |count| {
+        format!("{} to send failed{}", counted(count, "attempt"), by_engine.unwrap_or_default())
+    })
 }
 
 /// `2 entries of the remote cache refused (1 damaged, 1 unsigned)`

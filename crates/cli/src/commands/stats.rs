@@ -272,7 +272,7 @@ fn remote_text(statistics: &Statistics, unsent: usize) -> Text {
         };
         format!("{}{by_host}", counted(*remote_hits, "hit"))
     };
-    let still = (unsent > 0).then(|| format!("{unsent} still to be sent"));
+    let (still, failed) = (activity::unsent(unsent), activity::failed_uploads(statistics));
     let rows = [
         (
             "remote",
@@ -281,7 +281,7 @@ fn remote_text(statistics: &Statistics, unsent: usize) -> Text {
                 (*received > 0).then(|| format!("{} received", bytes(*received))),
             ]),
         ),
-        ("sent", phrases(&[activity::sent(statistics), activity::not_sent(statistics), still])),
+        ("sent", phrases(&[activity::sent(statistics), still, failed])),
         ("lost", phrases(&[activity::waited(statistics), activity::taken_over(statistics)])),
         ("refused", phrases(&[activity::refused(statistics)])),
         ("failed", phrases(&[activity::failed(statistics)])),

@@ -114,14 +114,36 @@ fn what_is_not_sent_is_reported_until_it_is_sent() {
     let remote = format!("file://{}", place.path("shared").display());
     let ran = build(&place, &[SQUARE, "--remote", &remote]).json();
     let use_of = &ran["remote"];
-    let lost = use_of["uploads_refused"].as_u64().unwrap() + use_of["uploads_unsent"].as_u64().unwrap();
-    assert!(lost > 0 && use_of["sent"] == 0 && use_of["failed_calls"].as_u64().unwrap() > 0, "{ran}");
+    assert_eq!((&use_of["unsent"], &use_of["sent"]), (&1.into(), &0.into()), "{ran}");
+    let failed = use_of["uploads_refused"].as_u64().unwrap() + use_of["uploads_unsent"].as_u64().unwrap();
+    assert!(failed > 0 && use_of["failed_calls"].as_u64().unwrap() > 0, "{ran}");
     place.run(&["stats"]).ended_with(0).prints("1 still to be sent").prints("to the remote cache failed");
     fs::remove_file(place.path("shared/v1")).unwrap();
     let ran = build(&place, &[SQUARE, "--remote", &remote]).json();
-    assert_eq!((&ran["remote"]["sent"], &ran["reused"]), (&1.into(), &1.into()), "{ran}");
+    let use_of = &ran["remote"];
+    assert_eq!(
+        (&use_of["sent"], &use_of["unsent"], &ran["reused"]),
+        (&1.into(), &0.into(), &1.into()),
+        "{ran}"
+    );
     let stats = place.run(&["stats", "--format", "json"]).ended_with(0).json();
     assert_eq!((&stats["targets"][0]["unsent"], &stats["total"]["remote_puts"]), (&0.into(), &1.into()));
+}
+
+/// Each kernel is tried again at the end of the build, and counts once.
+#[test]
+fn a_build_without_its_engine_has_each_kernel_still_to_be_sent() {
+    let place = Place::new();
+    // No server has this port.
+    let args = [NETWORK, "--remote", "redis://127.0.0.1:1"];
+    let ran = build(&place, &args).json();
+    assert!(ran["compiled"].as_u64().unwrap() >= 8, "{ran}");
+    assert_eq!((&ran["remote"]["unsent"], &ran["remote"]["sent"]), (&ran["compiled"], &0.into()), "{ran}");
+    let again = place.run(&[&["build", "--target", "cpu"], &args[..]].concat()).ended_with(0);
+    let expected = format!("; {} still to be sent", ran["compiled"]);
+    again.prints(&expected);
+    let only_read = build(&place, &[&args[..], &["--remote-mode", "read"]].concat()).json();
+    assert_eq!(only_read["remote"]["unsent"], 0);
 }
 
 /// What a host lacks and the remote cache has, has not, or has wrongly; and a remote cache that is gone is a note.

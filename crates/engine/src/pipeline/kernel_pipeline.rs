@@ -105,8 +105,9 @@ impl<'a> KernelPipeline<'a> {
 
     /// Syncs all published kernels to disk, so that they survive a power cut, and writes the statistics.
     ///
-    /// Waits until the kernels are in the remote cache, for a limited time, and sends those that earlier builds left.
-    pub(crate) fn finish(&self, kernels: &[KernelReport]) {
+    /// Waits until the kernels are in the remote cache, for a limited time, and sends those that earlier builds left. Returns the
+    /// number of kernels that are still to be sent.
+    pub(crate) fn finish(&self, kernels: &[KernelReport]) -> usize {
         let fresh = kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled);
         let keys: Vec<_> = fresh.filter_map(|kernel| Some(*kernel.key?.digest())).collect();
         self.targets.iter().for_each(|target| target.sync(&keys));
@@ -116,8 +117,9 @@ impl<'a> KernelPipeline<'a> {
         if left > 0 && self.cancel.is_cancelled() {
             self.runtime.cache.finish_uploads(Instant::now() + CANCELLED_LIMIT, None);
         }
-        self.runtime.cache.push_unsent(Some(deadline), Some(self.cancel));
+        let unsent = self.runtime.cache.push_unsent(Some(deadline), Some(self.cancel)).left;
         self.targets.iter().for_each(TargetCache::flush);
+        unsent
     }
 
     /// Returns the kernel in an entry of the local store. If the entry was validated by other rules, it is validated

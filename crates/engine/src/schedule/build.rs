@@ -48,7 +48,7 @@ impl Engine {
         let writer = self.state.setup.config.view.as_ref().map(writer);
         let executor =
             BuildExecutor { setup: &self.state.setup, runtime: &runtime, plan: &plan, pipeline, writer };
-        let (kernels, view, activity) = executor.run();
+        let Executed { kernels, unsent, view, activity } = executor.run();
         runtime.save();
         let cancelled = kernels.iter().any(|kernel| kernel.outcome == Outcome::Cancelled);
         Ok(BuildReport {
@@ -62,6 +62,7 @@ impl Engine {
             elapsed: began.elapsed(),
             cancelled,
             activity,
+            unsent,
         })
     }
 
@@ -101,8 +102,17 @@ struct BuildExecutor<'a> {
 
 type View = Option<Result<crate::ViewPlacement, opkeep_kernel_meta::ViewError>>;
 
+/// What became of the kernels.
+struct Executed {
+    kernels: Vec<KernelReport>,
+    /// The number that is still to be sent.
+    unsent: usize,
+    view: View,
+    activity: Statistics,
+}
+
 impl BuildExecutor<'_> {
-    fn run(self) -> (Vec<KernelReport>, View, Statistics) {
+    fn run(self) -> Executed {
         let mut reports: Vec<Option<KernelReport>> = Vec::new();
         let mut missing = Vec::new();
         for (at, looked_up) in self.look_up().into_iter().enumerate() {
@@ -124,8 +134,9 @@ impl BuildExecutor<'_> {
             reports[at] = Some(report);
         }
         let kernels: Vec<KernelReport> = reports.into_iter().flatten().collect();
-        self.pipeline.finish(&kernels);
-        (kernels, self.writer.map(ViewWriter::finish), self.pipeline.activity())
+        let unsent = self.pipeline.finish(&kernels);
+        let view = self.writer.map(ViewWriter::finish);
+        Executed { kernels, unsent, view, activity: self.pipeline.activity() }
     }
 
     /// Looks up every kernel.

@@ -79,6 +79,7 @@ class RemoteUse(TypedDict):
     bytes_received: int
     sent: int
     bytes_sent: int
+    unsent: int
     uploads_refused: int
     uploads_unsent: int
     takeovers: int

@@ -140,7 +140,7 @@ impl BuildOutput {
             kernels: report.kernels.len(),
             counts: counts(report),
             from_remote: report.count_from_remote(),
-            remote: has_remote.then(|| (&report.activity).into()),
+            remote: has_remote.then(|| report.into()),
             lost: (&report.activity).into(),
             elapsed_ms: Milliseconds(report.elapsed),
             results: report.kernels.iter().map(kernel_output).collect(),

@@ -147,16 +147,16 @@ pub(crate) fn report_text(report: &BuildReport) -> Text {
 fn activity_text(report: &BuildReport) -> Option<String> {
     let activity = &report.activity;
     let mut phrases: Vec<String> = kernels_text(report).into_iter().collect();
-    let others = [activity::sent, activity::not_sent, activity::waited, activity::taken_over];
-    phrases.extend(
-        others.iter().chain(&[activity::refused, activity::failed]).filter_map(|text| text(activity)),
-    );
+    phrases.extend(activity::sent(activity));
+    phrases.extend(activity::unsent(report.unsent));
+    let others = [activity::waited, activity::taken_over, activity::refused, activity::failed];
+    phrases.extend(others.iter().filter_map(|text| text(activity)));
     (!phrases.is_empty()).then(|| phrases.join("; "))
 }
 
 /// Returns where the kernels are from, if the remote cache has a part in it.
 fn kernels_text(report: &BuildReport) -> Option<String> {
-    let has_part = report.count_from_remote() > 0 || report.activity.remote_puts > 0;
+    let has_part = report.count_from_remote() > 0 || report.activity.remote_puts > 0 || report.unsent > 0;
     let of = |from_remote, outcome| {
         let is_of = |kernel: &&KernelReport| kernel.from_remote == from_remote && kernel.outcome == outcome;
         report.kernels.iter().filter(is_of).count()
