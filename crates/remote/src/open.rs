@@ -19,7 +19,7 @@ use crate::url::{Host, RemoteUrl};
 /// Creates the client of the engine at `url`. It connects when it is called first.
 ///
 /// # Errors
-/// The URL is not valid, or this build has no client for it.
+/// The URL is not valid, or this build has no client for it, or headers would be sent unencrypted to another host.
 pub fn open(url: &str, options: &OpenOptions) -> Result<Arc<dyn RemoteEngine>, OpenError> {
     match url.parse()? {
         RemoteUrl::Redis(url) => {
@@ -34,6 +34,9 @@ pub fn open(url: &str, options: &OpenOptions) -> Result<Arc<dyn RemoteEngine>, O
         RemoteUrl::File(url) => Ok(Arc::new(FileEngine::new(&url))),
         #[cfg(feature = "grpc")]
         RemoteUrl::Reapi(url) => {
+            if options.headers.is_some() && !url.tls && !url.host.is_this_host() {
+                return Err(OpenError::PlainHeaders);
+            }
             let connector = connector(&url.host, url.tls, "grpcs", options)?;
             Ok(Arc::new(ReapiEngine::new(url, connector, options.headers.clone())))
         }

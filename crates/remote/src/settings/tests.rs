@@ -187,3 +187,26 @@ fn keys_are_read_and_a_secret_is_in_no_message() {
         assert!(message.starts_with(problem) && !message.contains(content.trim()), "{message}");
     }
 }
+
+#[cfg(feature = "grpc")]
+#[test]
+fn headers_go_unencrypted_to_this_host_only() {
+    for (url, is_open) in [
+        ("grpc://127.0.0.1:9092", true),
+        ("grpc://localhost:9092", true),
+        ("grpc://[::1]:9092", true),
+        ("grpcs://cache.example:9092", cfg!(feature = "tls")),
+        ("grpc://cache.example:9092", false),
+        ("grpc://10.0.0.1:9092", false),
+        ("grpc://localhost.example:9092", false),
+    ] {
+        let mut settings = RemoteSettings { url: text(url), ..RemoteSettings::default() };
+        assert!(settings.engine().is_ok() || url.starts_with("grpcs"), "{url}");
+        settings.headers = text("authorization: Bearer s3cret");
+        assert_eq!(settings.engine().is_ok(), is_open, "{url}");
+        if url == "grpc://cache.example:9092" {
+            let message = error(settings.engine());
+            assert!(message.starts_with("here: headers") && !message.contains(PASSWORD), "{message}");
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! The parts of a URL, before the engine's rules.
 
 use std::fmt;
+#[cfg(feature = "grpc")]
+use std::net::IpAddr;
 use std::net::Ipv6Addr;
 
 use opkeep_cache::ObjectName;
@@ -36,6 +38,15 @@ pub struct Host {
     pub name: String,
     /// The port.
     pub port: u16,
+}
+
+impl Host {
+    /// Whether it is a loopback address, or the name of one.
+    #[cfg(feature = "grpc")]
+    pub(crate) fn is_this_host(&self) -> bool {
+        let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
+        self.name.eq_ignore_ascii_case("localhost") || self.name.parse().is_ok_and(is_loopback)
+    }
 }
 
 impl fmt::Display for Host {
