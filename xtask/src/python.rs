@@ -85,7 +85,9 @@ fn unittest(root: &Path, python: &Path) -> Command {
     // A test that the interpreter's development mode finds fault with fails.
     tests.args(["-X", "dev", "-W", "error", "-m", "unittest"]);
     // Each commit has a quarter of the long tests.
-    if std::env::var_os(SEEDS).is_none()
+    #[expect(clippy::disallowed_methods, reason = "a task of the command line")]
+    let given = std::env::var_os(SEEDS);
+    if given.is_none()
         && let Ok(seed) = commit_seed()
     {
         tests.env(SEEDS, seed.to_string());
