@@ -30,6 +30,7 @@ pub(crate) struct Cache {
     stale_after: Duration,
     hold_limit: Duration,
     toolchain: Fingerprint,
+    stays_here: bool,
 }
 
 /// The result of a request.
@@ -53,6 +54,7 @@ impl Cache {
         stale_after: &Bound<'_, PyAny>,
         hold_limit: &Bound<'_, PyAny>,
         toolchain: &Bound<'_, PyAny>,
+        stays_here: &Bound<'_, PyAny>,
         limits: [Option<String>; 3],
         remote: RemoteArguments,
     ) -> PyResult<Self> {
@@ -65,6 +67,7 @@ impl Cache {
         let (stale_after, hold_limit) =
             (seconds("stale_after", stale_after)?, seconds("hold_limit", hold_limit)?);
         let toolchain = arguments::toolchain("toolchain", toolchain)?;
+        let stays_here = flag("stays_here", stays_here)?;
         let store =
             StoreConfig::new(root).with_trusted_owners(trusted_owners).with_limits(limit_settings(limits));
         let mut config =
@@ -76,7 +79,7 @@ impl Cache {
             let files = cache.target(&target)?;
             Ok((cache, files))
         })?;
-        Ok(Self { cache, files, stale_after, hold_limit, toolchain })
+        Ok(Self { cache, files, stale_after, hold_limit, toolchain, stays_here })
     }
 
     fn get(
@@ -87,7 +90,7 @@ impl Cache {
     ) -> PyResult<Option<Group>> {
         let key = self.file_key(key, name)?;
         let signals = Signals::new();
-        let options = Options::default().with_cancel(&signals.cancel);
+        let options = self.options(&signals);
         let found = without_gil(py, || signals.during(|| self.files.get_with(&key, &options)))?;
         signals.take_raised().map_or_else(|| Ok(found.map(Group::new)), Err)
     }
@@ -105,9 +108,8 @@ impl Cache {
         let (timeout, wait) = (optional_seconds("timeout", timeout)?, flag("wait", wait)?);
         let signals = Signals::new();
         let poll = || signals.poll();
-        let mut options = Options::default().with_cancel(&signals.cancel).with_on_poll(&poll);
+        let mut options = self.options(&signals).with_on_poll(&poll);
         options.wait = wait;
-        (options.stale_after, options.hold_limit) = (self.stale_after, self.hold_limit);
         options.deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let claim = without_gil(py, || signals.during(|| self.files.get_or_begin(&key, &options)))?;
         match signals.take_raised() {
@@ -134,8 +136,7 @@ impl Cache {
         };
         let keys = keys.try_iter()?.map(key).collect::<PyResult<Vec<_>>>()?;
         let signals = Signals::new();
-        let mut options = Options::default().with_cancel(&signals.cancel);
-        (options.stale_after, options.hold_limit) = (self.stale_after, self.hold_limit);
+        let options = self.options(&signals);
         let claims = without_gil(py, || {
             signals.during(|| {
                 let claims = self.files.get_or_begin_many(&keys, max_tickets, &options)?;
@@ -173,7 +174,9 @@ impl Cache {
     ) -> PyResult<bool> {
         let key = self.file_key(key, name)?;
         let files = Files::new(files, kernel, framework_version, compile_time)?;
-        without_gil(py, || self.files.publish(&key, &files.group()))
+        let mut group = files.group();
+        group.is_local = self.stays_here;
+        without_gil(py, || self.files.publish(&key, &group))
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
@@ -191,6 +194,14 @@ impl Cache {
 }
 
 impl Cache {
+    /// The conditions of a request, which a signal ends.
+    fn options<'a>(&self, signals: &'a Signals) -> Options<'a> {
+        let mut options = Options::default().with_cancel(&signals.cancel);
+        (options.stale_after, options.hold_limit) = (self.stale_after, self.hold_limit);
+        options.stays_here = self.stays_here;
+        options
+    }
+
     fn file_key(&self, key: &Bound<'_, PyAny>, name: &Bound<'_, PyAny>) -> PyResult<FileKey> {
         Ok(file_key(key)?.with_name(text("name", name)?).with_toolchain(self.toolchain.clone()))
     }

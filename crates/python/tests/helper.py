@@ -66,7 +66,8 @@ class CacheTest(unittest.TestCase):
     def start(self, program: str, *arguments: str) -> subprocess.Popen[str]:
         """Start a program in a new interpreter that ends with the test. `cache` is the test's cache there, `KEY` the key."""
         begin = (
-            "import os, sys, time, signal, opkeep\n"
+            "import faulthandler, os, sys, time, signal, opkeep\n"
+            "faulthandler.enable()\n"
             f"cache = opkeep.Cache({self.root!r}, 'cuda-sm_90')\n"
             "KEY = bytes(range(32))\n"
             "def say(text): print(text, flush=True)\n"
@@ -87,6 +88,15 @@ class CacheTest(unittest.TestCase):
         line = process.stdout.readline().strip()
         if line != text:
             self.fail(f"expected {text!r}, found {line!r}; {process.stderr.read() if not line else ''}")
+
+    def assert_ends(self, process: subprocess.Popen[str], status: int, limit: float) -> None:
+        """Wait for the end of a program. If it does not end, the message has the stacks of its threads."""
+        try:
+            found = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)
+            self.fail(f"it still runs after {limit} s: {process.communicate()[1]}")
+        self.assertEqual(found, status, process.communicate()[1] if found != status else "")
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
 import os
 import platform
 import subprocess
@@ -19,6 +20,7 @@ from unittest import mock
 
 import opkeep
 import opkeep.jax._hooks
+from opkeep import _native
 from opkeep.jax import _cache, _toolchain
 from opkeep.jax._toolchain import _content, is_known, packages, toolchain
 from helper import at_most
@@ -303,12 +305,23 @@ class ToolchainTest(unittest.TestCase):
                     cache.put("add-key", b"code")
                     cache._cache(compile).close()
                 self.assertEqual((shared / f"v1/case-{number}").exists(), is_shared)
+                # Nor does the command send it later.
+                pushed = self.push(self.root / f"store-{number}", f"file://{shared}", f"later-{number}")
+                self.assertEqual(pushed, (1, 0) if is_shared else (0, 1))
         (libraries / "libcudnn.so.9").touch()
         with (
             mock.patch.object(_toolchain, "packages", lambda: tuple((name, bytes(32), "1") for name in of_cuda)),
             mock.patch.dict(os.environ, LD_LIBRARY_PATH=f"/nonexistent:{libraries}"),
         ):
             self.assertEqual([is_known(name) for name in ("gpu", "cpu")], [False, True])
+
+    def push(self, store: Path, url: str, namespace: str) -> tuple[int, int]:
+        """Send all of a store by the command. Return the numbers of entries that were sent, and that stay here."""
+        arguments = ["remote", "push", url, "--all", f"--op_compiler_cache_dir={store}", f"--remote-namespace={namespace}"]
+        text, _, error = _native.run(arguments, lambda level, text: None)
+        self.assertIsNone(error)
+        (target,) = json.loads(text)["targets"]
+        return target["sent"], target["skipped"]
 
     def test_an_unexpected_exception_fails_no_compile(self) -> None:
         cache = _cache.SharedCache(str(self.root / "store"), None, "0.10", {})

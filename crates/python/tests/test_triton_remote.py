@@ -254,7 +254,7 @@ class HostsTest(RemoteTest):
 
     def test_kernels_of_backends_that_are_not_known_stay_here(self) -> None:
         silent = Silent(self)
-        package = self.root / "packages/known_to_nobody"
+        package = self.root / "packages/unknown_backend"
         package.mkdir(parents=True)
         (package / "__init__.py").write_text(BACKEND)
         path = os.pathsep.join([str(package.parent), os.environ.get("PYTHONPATH", "")])
@@ -263,8 +263,8 @@ class HostsTest(RemoteTest):
                 variables = {"PYTHONPATH": path, "OPKEEP_REMOTE": silent.url}
                 for count in (1, 0):
                     one = self.host(f"one-{backend}", **variables)
-                    one.run("import known_to_nobody")
-                    self.assertEqual(one.run(f"known_to_nobody.compiles({backend!r}, {extension!r})"), count)
+                    one.run("import unknown_backend")
+                    self.assertEqual(one.run(f"unknown_backend.compiles({backend!r}, {extension!r})"), count)
                     one.leave()
                     self.assertEqual((silent.connections, one.warnings), (0, ""))
 

@@ -19,6 +19,7 @@ class Cache:
         stale_after: float,
         hold_limit: float,
         toolchain: Iterable[tuple[str, bytes, str]],
+        stays_here: bool,
         limits: tuple[str | None, ...],
         remote: Settings,
     ) -> Cache: ...

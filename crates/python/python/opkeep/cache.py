@@ -60,7 +60,8 @@ class Cache:
     `NAME:BASE64` or `@FILE` with a list of them, only files are used that one of them signed, or that this host made. What is not
     given comes from the environment when the cache is opened, as for the command: `OPKEEP_REMOTE`, `OPKEEP_REMOTE_MODE`,
     `OPKEEP_REMOTE_NAMESPACE`, `OPKEEP_SIGN_KEY`, `OPKEEP_TRUSTED_KEYS`. A setting that is not valid is a `SettingsError`; a remote
-    cache that does not work is a warning in the log `opkeep`.
+    cache that does not work is a warning in the log `opkeep`. With `stays_here`, the files work on this host only: they are
+    neither sent, now or later, nor asked for.
 
     >>> import opkeep, tempfile
     >>> directory = tempfile.TemporaryDirectory()
@@ -93,6 +94,7 @@ class Cache:
         stale_after: float = 30.0,
         hold_limit: float = 3600.0,
         toolchain: Sequence[tuple[str, bytes, str]] = (),
+        stays_here: bool = False,
         remote: str | None = None,
         remote_mode: RemoteMode | None = None,
         remote_namespace: str | None = None,
@@ -102,7 +104,7 @@ class Cache:
         root = path_of("root", root)
         if not root:
             raise ArgumentValueError("root: expected a path, found an empty text", help=['root="." is this directory'])
-        self._arguments = (root, target, framework, mode, trusted_owners, stale_after, hold_limit, toolchain)
+        self._arguments = (root, target, framework, mode, trusted_owners, stale_after, hold_limit, toolchain, stays_here)
         self._remote = (remote, remote_mode, remote_namespace, sign_key, trusted_keys)
         limits = tuple(os.environ.get(name) or None for name in _LIMITS)
         self._native: _native.Cache | None = _native.Cache(*self._arguments, limits, settings(*self._remote))
@@ -589,9 +591,9 @@ _open_caches: WeakSet[Cache] = WeakSet()
 def _open_again(arguments: tuple[Any, ...], remote: tuple[Any, ...]) -> Cache:
     """Open a cache that was pickled."""
     root, target, *named = arguments
-    names = ("framework", "mode", "trusted_owners", "stale_after", "hold_limit", "toolchain")
+    names = ("framework", "mode", "trusted_owners", "stale_after", "hold_limit", "toolchain", "stays_here")
     remote_names = ("remote", "remote_mode", "remote_namespace", "sign_key", "trusted_keys")
-    return Cache(root, target, **dict(zip(names, named)), **dict(zip(remote_names, remote)))
+    return Cache(root, target, **dict(zip(names, named, strict=True)), **dict(zip(remote_names, remote, strict=True)))
 
 
 def _take_opened() -> Iterator[_native.Cache]:

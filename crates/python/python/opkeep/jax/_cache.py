@@ -114,11 +114,15 @@ class SharedCache:
 
     def _cache(self, compile: Compile | None) -> Cache:
         target, parts = f"jax-{_platform(compile)}", toolchain(_platform(compile))
+        stays_here = not is_known(_platform(compile))
+        if stays_here:
+            # What is made by compilers that are not in the key stays here, under keys of its own.
+            parts += (("compilers that are not in the key", bytes(32), ""),)
         cache = self._caches.get((target, parts))
         if cache is None:
-            # What is made by compilers that are not in the key stays here.
-            remote = self._remote if is_known(_platform(compile)) else {**self._remote, "remote_mode": "off"}
-            cache = Cache(self._root, target, framework="jax", toolchain=parts, **remote)
+            cache = Cache(
+                self._root, target, framework="jax", toolchain=parts, stays_here=stays_here, **self._remote
+            )
             self._caches[target, parts] = cache
         return cache
 

@@ -25,14 +25,17 @@ _CUDA_VARIABLES = ("CUDA_ROOT", "CUDA_HOME", "CUDA_PATH")
 _LIBDEVICE = os.path.join("nvvm", "libdevice", "libdevice.10.bc")
 """A library of CUDA that XLA links into kernels, below a directory of CUDA."""
 
-_PACKAGES_OF_PLATFORMS = {
+_CUDNN = r"nvidia-cudnn-cu\d+"
+_CUDA_PACKAGES = (r"nvidia-cuda-nvcc(-cu\d+)?", _CUDNN)
+_PACKAGES_OF_PLATFORMS: dict[str, tuple[str, ...]] = {
     "cpu": (),
-    "cuda": ("nvidia-cuda-nvcc", "nvidia-cudnn"),
-    "gpu": ("nvidia-cuda-nvcc", "nvidia-cudnn"),
+    "cuda": _CUDA_PACKAGES,
+    "gpu": _CUDA_PACKAGES,
     "neuron": ("neuronx-cc",),
     "tpu": ("libtpu",),
 }
-"""How the names of the packages begin that have all compilers and libraries of a platform."""
+"""The names of the packages that have all compilers and libraries of a platform, as patterns: a package such as
+`nvidia-cudnn-frontend` has no library."""
 
 Part = tuple[str, bytes, str]
 """A name, a digest and a note."""
@@ -50,9 +53,10 @@ def is_known(platform_name: str) -> bool:
 
     It does not if a compiler or library is not from a package: cuDNN of the system, or ROCm."""
     expected = _PACKAGES_OF_PLATFORMS.get(platform_name)
-    if expected is None or not all(any(name.startswith(start) for name, _, _ in packages()) for start in expected):
+    names = [name for name, _, _ in packages()]
+    if expected is None or not all(any(re.fullmatch(one, name) for name in names) for one in expected):
         return False
-    return "nvidia-cudnn" not in expected or not _has_other_cudnn()
+    return _CUDNN not in expected or not _has_other_cudnn()
 
 
 def _has_other_cudnn() -> bool:
@@ -61,8 +65,11 @@ def _has_other_cudnn() -> bool:
         try:
             if any(name.startswith("libcudnn") for name in os.listdir(directory)):
                 return True
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
+        except OSError:
+            # The loader can open files in a directory that cannot be listed.
+            return True
     return False
 
 
