@@ -123,10 +123,10 @@ impl Target {
             }
             (answer, arrivals)
         });
-        self.warn_of_pause(remote);
         if let Err(why) = answer {
             self.remote_failed(why);
         }
+        self.warn_of_pause(remote);
         report.bytes += bytes;
         let mut outcomes: Vec<_> = keys.iter().map(|_| Arrival::Ignored).collect();
         for (at, arrival) in arrivals {

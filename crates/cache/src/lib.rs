@@ -91,7 +91,7 @@ pub use fetch::FetchReport;
 pub use for_others::IsForOthers;
 pub use miss::Miss;
 pub use nothing_sent::NothingSent;
-pub use peek::{PeekReport, PeekedEntry};
+pub use peek::RemoteStatus;
 pub use pending::PendingKey;
 pub use push::PushReport;
 pub use query::{Accept, BeforeClaim, Query, UNKNOWN_WAIT, Wait};

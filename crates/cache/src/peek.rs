@@ -9,10 +9,10 @@ use crate::tiers::Target;
 /// What the remote tier has of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum PeekedEntry {
+pub enum RemoteStatus {
     /// An entry that the caller would use.
     #[non_exhaustive]
-    Usable {
+    Available {
         /// Its size in bytes.
         bytes: u64,
     },
@@ -29,36 +29,28 @@ pub enum PeekedEntry {
     /// No entry.
     Absent,
     /// The engine did not answer.
-    Unknown,
+    #[non_exhaustive]
+    Unknown {
+        /// The reason for people.
+        reason: String,
+    },
 }
 
-/// The outcome of [`TargetCache::peek_remote`](crate::TargetCache::peek_remote).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PeekReport {
-    /// What the remote tier has of each key, in the order of the keys.
-    pub entries: Vec<PeekedEntry>,
-    /// The reason why the engine did not answer, for people.
-    pub problem: Option<String>,
-}
-
-impl PeekedEntry {
+impl RemoteStatus {
     /// Of the entries of several signers, the one with the highest rank counts.
     fn rank(&self) -> u8 {
         match self {
-            Self::Absent | Self::Unknown => 0,
+            Self::Absent | Self::Unknown { .. } => 0,
             Self::Refused { .. } => 1,
-            Self::Usable { .. } => 2,
+            Self::Available { .. } => 2,
         }
     }
 }
 
 impl Target {
-    pub(crate) fn peek_remote(&self, keys: &[Digest], query: &Query<'_>) -> PeekReport {
-        let mut found: Vec<_> = keys.iter().map(|_| PeekedEntry::Absent).collect();
-        let Some(remote) = self.read_remote() else {
-            return PeekReport { entries: found, problem: None };
-        };
+    pub(crate) fn peek_remote(&self, keys: &[Digest], query: &Query<'_>) -> Vec<RemoteStatus> {
+        let mut found: Vec<_> = keys.iter().map(|_| RemoteStatus::Absent).collect();
+        let Some(remote) = self.read_remote() else { return found };
         let answer = remote.get_entries(keys, query.limits(), &mut |at, content, name| {
             let bytes = content.len() as u64;
             let judged = match remote.entries().checked(content, &keys[at], name) {
@@ -70,24 +62,22 @@ impl Target {
                 Err(refusal) => Err(refusal),
             };
             let peeked = match judged {
-                Ok(()) => PeekedEntry::Usable { bytes },
-                Err(Refusal { kind, reason }) => PeekedEntry::Refused { bytes, kind, reason },
+                Ok(()) => RemoteStatus::Available { bytes },
+                Err(Refusal { kind, reason }) => RemoteStatus::Refused { bytes, kind, reason },
             };
             if peeked.rank() > found[at].rank() {
                 found[at] = peeked;
             }
         });
         let problem = match answer {
-            Ok(true) => None,
-            Ok(false) => Some("the remote cache did not answer".to_owned()),
-            Err(why) => Some(why.to_string()),
+            Ok(true) => return found,
+            Ok(false) => "the remote cache did not answer".to_owned(),
+            Err(why) => why.to_string(),
         };
-        if problem.is_some() {
-            // Of a part of an answer, only what arrived is known.
-            for peeked in found.iter_mut().filter(|peeked| **peeked == PeekedEntry::Absent) {
-                *peeked = PeekedEntry::Unknown;
-            }
+        // Of a part of an answer, only what arrived is known.
+        for status in found.iter_mut().filter(|status| **status == RemoteStatus::Absent) {
+            *status = RemoteStatus::Unknown { reason: problem.clone() };
         }
-        PeekReport { entries: found, problem }
+        found
     }
 }

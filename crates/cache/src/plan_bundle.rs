@@ -46,10 +46,12 @@ impl Target {
         let Some(remote) = self.read_remote().filter(|_| is_worth_it) else { return lacking };
         let plan = ObjectNames::plan(keys);
         let answer = remote.get_bundles(&plan, query.limits());
-        self.warn_of_pause(remote);
         let found = match answer {
             Ok(Some(found)) => found,
-            Ok(None) => return lacking,
+            Ok(None) => {
+                self.warn_of_pause(remote);
+                return lacking;
+            }
             Err(why) => {
                 self.remote_failed(why);
                 return lacking;

@@ -13,7 +13,7 @@ use crate::claim::Claim;
 use crate::error::CacheError;
 use crate::fetch::FetchReport;
 use crate::miss::Miss;
-use crate::peek::PeekReport;
+use crate::peek::RemoteStatus;
 use crate::pending::PendingKey;
 use crate::protocol::Protocol;
 use crate::push::PushReport;
@@ -133,7 +133,7 @@ impl TargetCache {
     /// Returns what the remote tier has of `keys`, after one call. The entries are fetched and checked, and the caller judges them, as by
     /// [`fetch`](Self::fetch), but none is taken: neither the local store nor the remote tier changes. Bundles are not looked up. The
     /// query's deadline, token and budget end the call.
-    pub fn peek_remote(&self, keys: &[Digest], query: &Query<'_>) -> PeekReport {
+    pub fn peek_remote(&self, keys: &[Digest], query: &Query<'_>) -> Vec<RemoteStatus> {
         self.0.peek_remote(keys, query)
     }
 

@@ -297,11 +297,11 @@ impl Target {
     pub(crate) fn look_remote(&self, key: &Digest, query: &Query<'_>, missing: &Miss) -> Option<Box<Entry>> {
         let remote = self.read_remote().filter(|_| !query.stays_here)?;
         let looked = remote.look(key, query.limits());
-        self.warn_of_pause(remote);
         looked.unwrap_or_else(|why| {
             self.remote_failed(why);
             false
         });
+        self.warn_of_pause(remote);
         while let News::Entry(entry) = remote.news(key) {
             if let Some(taken) = self.judge(entry, query, missing) {
                 return Some(taken);
@@ -409,7 +409,7 @@ impl Target {
         }
     }
 
-    /// Warns once that an earlier cache paused the tier.
+    /// Warns once that the tier is paused, if there was no other warning. A caller whose own call failed reports that first.
     pub(crate) fn warn_of_pause(&self, remote: &RemoteTarget) {
         remote.client().new_pause().inspect(|text| self.warn(WarningKind::Remote, text));
     }

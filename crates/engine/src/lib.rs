@@ -171,7 +171,6 @@ pub use engine::Engine;
 pub use error::{BuildError, KernelError};
 pub use event::Event;
 pub use explain::nearest::NearestEntry;
-pub use explain::remote::RemoteStatus;
 pub use explain::{CacheStatus, Explanation};
 pub use file_digests::FileDigestCache;
 pub use memory::cache::BuiltKernel;
@@ -199,7 +198,8 @@ pub use opkeep_backend::{
     LoadedKernel, Loader, Registry, Support, Unsupported,
 };
 pub use opkeep_cache::{
-    Cache, CacheError, Claim, Query, RefusalKind, RemoteConfig, TargetCache, Ticket, TrustConfig,
+    Cache, CacheError, Claim, Query, RefusalKind, RemoteConfig, RemoteStatus, TargetCache, Ticket,
+    TrustConfig,
 };
 pub use opkeep_descriptor::{
     Arg, BuildSpec, Descriptor, Diff, Envelope, Job, KernelName, Key, ResolvedSpec, read_info,

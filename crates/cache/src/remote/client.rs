@@ -17,7 +17,7 @@ use super::engine::{Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, PutA
 use super::error::RemoteError;
 use super::health::{CallEnd, Change, PAUSE};
 use super::object::{LeaseToken, LeaseValue, ObjectName};
-use super::problems::{CallFailure, Problem, Problems};
+use super::problems::{CallFailure, CallKind, Problem, Problems};
 use crate::event::CacheEvent;
 use crate::refusal::Refusal;
 use crate::signing::TargetTrust;
@@ -138,7 +138,8 @@ impl RemoteClient {
             return Ok(Some(*known));
         }
         // Some clients know it without a call, so an answer does not end an outage.
-        let answer = self.call_once(limits, |context| self.config().engine.capabilities(context))?;
+        let answer =
+            self.call_once(CallKind::Lease, limits, |context| self.config().engine.capabilities(context))?;
         Ok(answer.map(|found| *self.shared.capabilities.get_or_init(|| found)))
     }
 
@@ -168,7 +169,7 @@ impl RemoteClient {
         if names.is_empty() {
             return Ok(true);
         }
-        let answer = self.call(limits, |context| {
+        let answer = self.call(CallKind::Read, limits, |context| {
             let (mut seen, mut wrong) = (vec![false; names.len()], None);
             let answer =
                 self.config().engine.get_many(names, context, &mut |at, content| match seen.get_mut(at) {
@@ -196,7 +197,7 @@ impl RemoteClient {
         limits: Limits<'_>,
     ) -> Result<bool, PutFailure> {
         let mut is_refused = false;
-        let answer = self.call(limits, |context| {
+        let answer = self.call(CallKind::Store, limits, |context| {
             let stored = match existing {
                 Existing::Replace => self.config().engine.replace(objects, context),
                 Existing::Keep => {
@@ -207,11 +208,8 @@ impl RemoteClient {
             is_refused = matches!(stored, Err(RemoteError::Full { .. } | RemoteError::Refused { .. }));
             stored
         });
-        let is_stored = answer.map_err(|why| PutFailure { is_refused, reason: why.of_storing() })?.is_some();
+        let is_stored = answer.map_err(|why| PutFailure { is_refused, reason: why })?.is_some();
         if is_stored {
-            [Problem::Storing, Problem::Refusing]
-                .iter()
-                .for_each(|problem| self.shared.problems.ended(*problem));
             let bytes = objects.iter().map(|object| object.content.len() as u64).sum();
             self.tally.add(Counter::RemoteSent, bytes);
         }
@@ -227,7 +225,7 @@ impl RemoteClient {
         limits: Limits<'_>,
     ) -> Result<Option<Vec<ClaimAnswer>>, CallFailure> {
         let terms = ClaimTerms::new(limit, self.keep_for());
-        self.call(limits, |context| {
+        self.call(CallKind::Lease, limits, |context| {
             let answers = self.config().engine.claim(names, value, terms, context)?;
             expect(answers.len(), names.len())?;
             let granted = answers.iter().filter(|answer| **answer == ClaimAnswer::Granted).count();
@@ -250,7 +248,7 @@ impl RemoteClient {
     ) -> Result<Option<Vec<bool>>, CallFailure> {
         let deadline = Instant::now().checked_add(time);
         // The engine may need more time than there is between two renewals, which is no failure of the engine.
-        self.call(Limits { deadline, ..Limits::default() }, |context| {
+        self.call(CallKind::Lease, Limits { deadline, ..Limits::default() }, |context| {
             let answers = self.config().engine.renew(names, value, self.keep_for(), context)?;
             expect(answers.len(), names.len())?;
             Ok(answers)
@@ -273,14 +271,15 @@ impl RemoteClient {
         counter: &ObjectName,
         limits: Limits<'_>,
     ) -> Result<Option<Option<u64>>, CallFailure> {
-        self.call(limits, |context| self.config().engine.progress(counter, context))
+        self.call(CallKind::Read, limits, |context| self.config().engine.progress(counter, context))
     }
 
     /// Adds to a counter. Best effort: it is a hint for hosts that wait.
     pub(crate) fn advance(&self, counter: &ObjectName, by: u64, limits: Limits<'_>) {
         if self.has_counters() && !self.is_paused() {
-            let _ = self
-                .call(limits, |context| self.config().engine.advance(counter, by, self.keep_for(), context));
+            let _ = self.call(CallKind::Store, limits, |context| {
+                self.config().engine.advance(counter, by, self.keep_for(), context)
+            });
         }
     }
 
@@ -288,19 +287,22 @@ impl RemoteClient {
         self.config().lease_ttl.saturating_mul(KEPT_TTLS)
     }
 
-    /// Makes one call. Returns `None` if the engine is paused, or if the caller ended the call. An answer ends an outage.
+    /// Makes one call. Returns `None` if the engine is paused, or if the caller ended the call.
     fn call<T>(
         &self,
+        kind: CallKind,
         limits: Limits<'_>,
         call: impl FnOnce(&RemoteContext<'_>) -> Result<T, RemoteError>,
     ) -> Result<Option<T>, CallFailure> {
-        let answer = self.call_once(limits, call)?;
-        answer.iter().for_each(|_| self.shared.problems.ended(Problem::Failing));
+        let answer = self.call_once(kind, limits, call)?;
+        answer.iter().for_each(|_| self.shared.problems.succeeded(kind));
         Ok(answer)
     }
 
+    /// Makes one call whose success proves nothing, and ends no problem.
     fn call_once<T>(
         &self,
+        kind: CallKind,
         limits: Limits<'_>,
         call: impl FnOnce(&RemoteContext<'_>) -> Result<T, RemoteError>,
     ) -> Result<Option<T>, CallFailure> {
@@ -339,10 +341,11 @@ impl RemoteClient {
             Ok(Ok(answer)) => return Ok(Some(answer)),
             Ok(Err(_)) if end == CallEnd::Ended => return Ok(None),
             Ok(Err(error @ (RemoteError::Full { .. } | RemoteError::Refused { .. }))) => {
-                (Problem::Refusing, error.to_string())
+                problems.answered();
+                (Problem::Refusing(kind), error.to_string())
             }
-            Ok(Err(error)) => (Problem::Failing, error.to_string()),
-            Err(panic) => (Problem::Failing, panic),
+            Ok(Err(error)) => (Problem::Failing(kind), error.to_string()),
+            Err(panic) => (Problem::Failing(kind), panic),
         };
         let failure = problems.failure(problem, failure);
         // The budget is used up: one warning is enough.

@@ -4,22 +4,43 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// What a call does. Some kinds can work while others do not: an engine that is full can be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CallKind {
+    /// It reads objects or a counter.
+    Read,
+    /// It stores objects.
+    Store,
+    /// It claims or renews leases, or asks whether there are leases.
+    Lease,
+}
+
 /// What is wrong with an engine.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Problem {
-    /// Calls fail: it cannot be reached, or does not answer as it should. Ends with the next answer.
-    Failing,
-    /// Calls that store objects fail. Ends when it stores one.
-    Storing,
-    /// It refuses requests, such as one that is full. Ends when it stores an object.
-    Refusing,
+    /// Calls fail: it cannot be reached, or does not answer as it should.
+    Failing(CallKind),
+    /// It refuses calls, such as one that is full. It answers, so this is no outage.
+    Refusing(CallKind),
     /// Its answers take longer than a caller waits for. That does not end: each caller would find out again.
     Slow,
 }
 
 /// The problems that there was a warning of. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Problems(Arc<[AtomicBool; 4]>);
+pub(super) struct Problems(Arc<Flags>);
+
+#[derive(Debug, Default)]
+struct Flags {
+    /// Calls fail, and none of any kind was answered since. In an outage all kinds of calls fail, which is one problem.
+    outage: AtomicBool,
+    /// By kind of call, until a call of the kind succeeds.
+    failing: [AtomicBool; 3],
+    refusing: [AtomicBool; 3],
+    slow: AtomicBool,
+    /// Calls are not made, because of those of other callers.
+    paused: AtomicBool,
+}
 
 /// The reason why a call to an engine failed.
 #[derive(Debug)]
@@ -36,26 +57,39 @@ impl Problems {
         CallFailure { reason, problem, problems: self.clone() }
     }
 
-    /// Records that there is a warning of `problem`. Returns whether it is due: in an outage, all kinds of calls fail, which is one
-    /// problem.
+    /// Records that there is a warning of `problem`. Returns whether it is due.
     fn warn(&self, problem: Problem) -> bool {
-        let is_outage = self.has(Problem::Failing) || self.has(Problem::Storing);
-        !is_outage && !self.0[problem as usize].swap(true, Ordering::Relaxed)
+        let Flags { outage, failing, refusing, slow, .. } = &*self.0;
+        match problem {
+            Problem::Failing(kind) => {
+                let is_new = !failing[kind as usize].swap(true, Ordering::Relaxed);
+                !outage.swap(true, Ordering::Relaxed) && is_new
+            }
+            Problem::Refusing(kind) => !refusing[kind as usize].swap(true, Ordering::Relaxed),
+            Problem::Slow => !slow.swap(true, Ordering::Relaxed),
+        }
     }
 
-    fn has(&self, problem: Problem) -> bool {
-        self.0[problem as usize].load(Ordering::Relaxed)
-    }
-
-    /// Records that there is a warning that the engine is not called any longer. Returns whether it is the first of any kind.
+    /// Records that there is a warning that the engine is not called any longer. Returns whether it is due: it is the first warning of
+    /// any problem. It hides no later one, which has a reason.
     pub(super) fn warn_of_pause(&self) -> bool {
-        let had_any = self.0.iter().any(|problem| problem.load(Ordering::Relaxed));
-        self.warn(Problem::Failing) && !had_any
+        let Flags { outage, failing, refusing, slow, paused } = &*self.0;
+        let others = [outage, slow].into_iter().chain(failing).chain(refusing);
+        let had_any = others.into_iter().any(|problem| problem.load(Ordering::Relaxed));
+        !had_any && !paused.swap(true, Ordering::Relaxed)
     }
 
-    /// Records that `problem` has ended.
-    pub(super) fn ended(&self, problem: Problem) {
-        self.0[problem as usize].store(false, Ordering::Relaxed);
+    /// Records that the engine answered, if only by a refusal.
+    pub(super) fn answered(&self) {
+        self.0.outage.store(false, Ordering::Relaxed);
+        self.0.paused.store(false, Ordering::Relaxed);
+    }
+
+    /// Records that a call succeeded.
+    pub(super) fn succeeded(&self, kind: CallKind) {
+        self.answered();
+        self.0.failing[kind as usize].store(false, Ordering::Relaxed);
+        self.0.refusing[kind as usize].store(false, Ordering::Relaxed);
     }
 }
 
@@ -63,12 +97,6 @@ impl CallFailure {
     /// Returns the same failure, for another reason.
     pub(super) fn because(self, reason: String) -> Self {
         Self { reason, ..self }
-    }
-
-    /// Returns the failure of a call that stores objects.
-    pub(super) fn of_storing(self) -> Self {
-        let problem = if let Problem::Failing = self.problem { Problem::Storing } else { self.problem };
-        Self { problem, ..self }
     }
 
     /// Records that there is a warning of the failure. Returns whether it is due: it is the first since the problem began.
@@ -85,24 +113,56 @@ impl fmt::Display for CallFailure {
 
 #[cfg(test)]
 mod tests {
+    use super::CallKind::{Lease, Read, Store};
+    use super::Problem::{Failing, Refusing, Slow};
     use super::*;
 
     #[test]
     fn a_problem_is_one_warning_until_it_ends() {
         let problems = Problems::default();
         let warn = |problem| problems.failure(problem, String::new()).warn();
-        // A failure of which nobody warns hides no other.
-        drop(problems.failure(Problem::Failing, String::new()));
-        for (first, other) in [(Problem::Failing, Problem::Storing), (Problem::Storing, Problem::Failing)] {
-            assert_eq!([first, first, other, Problem::Refusing].map(warn), [true, false, false, false]);
+        // A failure without a warning hides no other one.
+        drop(problems.failure(Failing(Read), String::new()));
+        for (first, other) in [(Read, Store), (Store, Lease), (Lease, Read)] {
+            assert_eq!([first, first, other].map(|kind| warn(Failing(kind))), [true, false, false]);
             // The engine answers other calls, while this one still fails.
-            problems.ended(other);
-            assert!(!warn(first));
-            problems.ended(first);
+            problems.succeeded(other);
+            assert!(!warn(Failing(first)));
+            problems.succeeded(first);
         }
+        assert_eq!([Slow, Slow].map(warn), [true, false]);
+    }
+
+    #[test]
+    fn another_problem_is_a_warning_of_its_own() {
+        let problems = Problems::default();
+        let warn = |problem| problems.failure(problem, String::new()).warn();
         // An engine that is full, and then cannot be reached.
-        assert_eq!([Problem::Refusing, Problem::Refusing, Problem::Failing].map(warn), [true, false, true]);
+        assert_eq!([Refusing(Store), Refusing(Store), Failing(Read)].map(warn), [true, false, true]);
+        // It is there again, and is still full; then it refuses to be read, too.
+        problems.succeeded(Read);
+        assert_eq!([Refusing(Store), Refusing(Read)].map(warn), [false, true]);
+        // A failed upload, after which nothing is stored: a later outage is reported.
+        let problems = Problems::default();
+        let warn = |problem| problems.failure(problem, String::new()).warn();
+        assert!(warn(Failing(Store)));
+        problems.succeeded(Read);
+        assert_eq!([Failing(Read), Failing(Store)].map(warn), [true, false]);
+    }
+
+    #[test]
+    fn a_pause_is_reported_if_nothing_else_is() {
+        let problems = Problems::default();
+        assert_eq!([problems.warn_of_pause(), problems.warn_of_pause()], [true, false]);
+        // The first call of this caller has the reason.
+        assert!(problems.failure(Failing(Read), String::new()).warn());
+        problems.answered();
         assert!(!problems.warn_of_pause());
-        assert!(Problems::default().warn_of_pause());
+        problems.succeeded(Read);
+        assert!(problems.warn_of_pause());
+        // A pause that was not reported hides no outage.
+        let problems = Problems::default();
+        assert!(problems.failure(Refusing(Read), String::new()).warn() && !problems.warn_of_pause());
+        assert!(problems.failure(Failing(Read), String::new()).warn());
     }
 }

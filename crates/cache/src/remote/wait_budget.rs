@@ -38,7 +38,7 @@ impl WaitBudget {
         let is_first = !self.has_warned.swap(true, Ordering::Relaxed);
         is_first.then(|| {
             let seconds = self.limit.as_secs_f64();
-            format!("the answers of the remote cache took {seconds:.1} s, as long as compiling may take")
+            format!("the answers of the remote cache took {seconds:.1} s, the limit for them")
         })
     }
 }

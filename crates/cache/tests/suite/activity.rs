@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use opkeep_cache::trust::SigningKey;
 use opkeep_cache::{
-    Cache, CacheEvent, Claim, LeaseToken, LeaseValue, PeekedEntry, Query, RefusalKind, RemoteConfig, Source,
+    Cache, CacheEvent, Claim, LeaseToken, LeaseValue, Query, RefusalKind, RemoteConfig, RemoteStatus, Source,
     TargetCache, Wait,
 };
 use opkeep_store::{Entry, Statistics};
@@ -103,11 +103,10 @@ fn what_is_refused_counts_by_its_reason() {
         remote.set_object(&name_of("relu", &one), content.clone());
         let reader = cache(&host, &remote, &trust(None, Some(&[&one])));
         let peeked = reader.peek_remote(&[key("relu"), key("tanh")], &Query::new(&take));
-        let [PeekedEntry::Refused { bytes, kind: found, .. }, PeekedEntry::Absent] = &peeked.entries[..]
-        else {
+        let [RemoteStatus::Refused { bytes, kind: found, .. }, RemoteStatus::Absent] = &peeked[..] else {
             panic!("{peeked:?}");
         };
-        assert_eq!((*found, *bytes, peeked.problem), (kind, content.len() as u64, None));
+        assert_eq!((*found, *bytes), (kind, content.len() as u64));
         assert_eq!(
             (refusals(&counted(&reader)), host.warnings().len()),
             ([0; 5], 0),
@@ -125,10 +124,7 @@ fn what_is_refused_counts_by_its_reason() {
     let reader = host.with_remote(&remote_config(&remote));
     let judge = |_: &Entry| opkeep_cache::Accept::Replace("another kernel".to_owned());
     let peeked = reader.peek_remote(&[key("relu")], &Query::new(&judge));
-    assert!(
-        matches!(&peeked.entries[..], [PeekedEntry::Refused { kind: RefusalKind::Invalid, .. }]),
-        "{peeked:?}"
-    );
+    assert!(matches!(&peeked[..], [RemoteStatus::Refused { kind: RefusalKind::Invalid, .. }]), "{peeked:?}");
     drop(build(reader.get_or_begin(&key("relu"), &Query::new(&judge)).unwrap()));
     assert_eq!(refusals(&counted(&reader)), [0, 0, 0, 0, 1]);
 }
@@ -159,18 +155,20 @@ fn a_look_at_the_tier_changes_nothing() {
     let before = remote.object_names();
     let reader = cache(&host, &remote, &trust(Some(&own), Some(&[&one, &own])));
     let peeked = reader.peek_remote(&[key("tanh"), key("relu")], &Query::new(&take));
-    assert!(matches!(&peeked.entries[..], [PeekedEntry::Absent, PeekedEntry::Usable { .. }]), "{peeked:?}");
+    assert!(matches!(&peeked[..], [RemoteStatus::Absent, RemoteStatus::Available { .. }]), "{peeked:?}");
     assert_eq!((remote.calls(), remote.object_names()), (vec![RemoteCall::Get], before));
     assert_eq!(reader.store().unwrap().keys(9), []);
     assert_eq!((counted(&reader).remote_hits, host.warnings().len()), (0, 0));
     // Half an answer: what arrived is known.
     remote.set_faults(RemoteFaults { fails_after: Some(1), ..RemoteFaults::default() });
     let peeked = reader.peek_remote(&[key("relu"), key("tanh")], &Query::new(&take));
-    assert!(matches!(&peeked.entries[..], [PeekedEntry::Refused { .. }, PeekedEntry::Unknown]), "{peeked:?}");
-    assert!(peeked.problem.is_some() && host.warnings().is_empty());
+    let [RemoteStatus::Refused { .. }, RemoteStatus::Unknown { reason, .. }] = &peeked[..] else {
+        panic!("{peeked:?}");
+    };
+    assert!(!reason.is_empty() && host.warnings().is_empty());
 }
 
-/// The wait for a host that died counts, and so does the lease that was taken over.
+/// The wait for a killed host counts, and so does the lease that was taken over.
 #[test]
 fn a_lease_that_is_taken_over_counts_and_so_does_the_wait() {
     let (remote, host) = (FakeRemote::new(), Host::new());
@@ -195,7 +193,7 @@ fn a_lease_that_is_taken_over_counts_and_so_does_the_wait() {
     assert_eq!(counted(&cache).takeovers, 1);
 }
 
-/// A killed process of this host left its lease: the next one knows that by the lock, waits for nobody, and counts no other host.
+/// A killed process of this host left its lease: the next one knows that by the lock, does not wait, and counts no other host.
 #[test]
 fn a_lease_that_this_host_left_is_no_takeover() {
     let (remote, host) = (FakeRemote::new(), Host::new());
@@ -260,7 +258,7 @@ fn what_is_not_sent_counts_by_its_reason() {
     assert_eq!((cache.activity().uploads_unsent, events.take()), (1, vec!["not sent 1 false".to_owned()]));
 }
 
-/// The tier is paused once, whoever notices it.
+/// The tier is paused once, by whichever call notices it.
 #[test]
 fn a_pause_is_one_event() {
     let (remote, host, events) = (FakeRemote::new(), Host::new(), Events::default());

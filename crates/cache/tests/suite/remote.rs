@@ -383,17 +383,18 @@ fn an_entry_that_the_caller_validated_is_kept_as_validated() {
 
 #[test]
 fn a_client_that_panics_fails_no_build() {
-    for panics in [Get, Put, Capabilities, ClaimCall, Release] {
+    // The number of calls that fail; those of one kind are one problem.
+    for (panics, failures) in [(Get, 2), (Put, 1), (Capabilities, 1), (ClaimCall, 1), (Release, 0)] {
         let (remote, host) = (FakeRemote::new(), Host::new());
         remote.on_call(move |call, _| assert!(call != panics, "on purpose"));
         let cache = host.with_remote(&config(&remote));
         assert_eq!(publish(build(claim(&cache, "relu")), 1).local, Some(PutOutcome::Published));
         let warnings = host.warnings();
-        assert_eq!(warnings.is_empty(), panics == Release);
+        assert_eq!(warnings.len(), failures.min(1), "{warnings:?}");
         assert!(
             warnings.iter().all(|(kind, text)| *kind == WarningKind::Remote && text.contains("on purpose")),
             "{warnings:?}"
         );
-        assert_eq!(cache.store().unwrap().statistics().remote_errors, warnings.len() as u64);
+        assert_eq!(cache.store().unwrap().statistics().remote_errors, failures as u64);
     }
 }

@@ -322,7 +322,7 @@ fn no_way_takes_an_entry_that_stays_elsewhere() {
 
 /// A request for an entry that stays here asks the engine for nothing, and makes no lease.
 #[test]
-fn a_request_for_an_entry_that_stays_here_calls_nobody() {
+fn a_request_for_an_entry_that_stays_here_makes_no_call() {
     let (remote, host) = (FakeRemote::new(), Host::new());
     let (cache, target) = open(&host, &config(&remote));
     let object = text(1);

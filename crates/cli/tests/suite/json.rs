@@ -213,7 +213,7 @@ fn stores(checker: &mut Checker) {
     run("remote stats", &["remote", "stats", &url]);
     run("remote gc", &["remote", "gc", &url, "--dry-run"]);
     run("explain", &["explain", other, "broken.info", "--target", "cpu"]);
-    // A kernel that only the remote cache has, one that nobody has, and a remote cache that is gone.
+    // A kernel that only the remote cache has, one that no cache has, and a remote cache that is gone.
     run("build", &["build", SQUARE, "--target", "cpu", "--remote", &url, "--remote-namespace", "json"]);
     let elsewhere = ["--op_compiler_cache_dir", "elsewhere", "--remote-namespace", "json", "--target", "cpu"];
     run("explain", &[&["explain", SQUARE, other, "--remote", &url], &elsewhere[..]].concat());

@@ -264,7 +264,7 @@ fn a_poisoned_entry_of_a_bundle_is_refused_and_replaced() {
         let host = Place::new();
         let ran = scene.build(&host, true);
         compiled_poisoned(&ran, &[]);
-        // A bundle that is wrong is told once, whatever is wrong in it.
+        // A bundle that is wrong is reported once, whatever is wrong in it.
         warned_of(&ran, 1);
         scene.has_right_kernels(&host, "the host that refused");
         scene.is_healed(&format!("signed: {is_signed}"));

@@ -76,7 +76,7 @@ fn a_consumer_uses_what_a_trusted_key_signed() {
         assert_eq!((ran.count(outcome), warnings(&ran)), (1, vec![]));
     }
     assert_eq!(cluster.objects().len(), 1);
-    // The key is retired: the consumer's kernel is refused, told once, and compiled.
+    // The key is retired: the consumer's kernel is refused, reported once, and compiled.
     let retired = cluster.build(&consumer, &[SQUARE], None, Some("other.pub"));
     let texts = warnings(&retired);
     assert_eq!(retired.count("compiled"), 1);
@@ -218,7 +218,7 @@ fn explain_says_whether_a_signed_kernel_would_be_taken() {
     let kernel = explain(&consumer, "builds.pub");
     assert_eq!((&kernel["outcome"], &kernel["remote"]["state"]), (&"miss".into(), &"available".into()));
     assert_eq!(kernel["remote"]["bytes"], good.len());
-    // Nobody whom it trusts has stored one.
+    // No host that it trusts has stored one.
     assert_eq!(explain(&consumer, "other.pub")["remote"]["state"], "absent");
     // Without a signature, and with one byte less.
     cluster.build(&builder, &[SQUARE], None, None);

@@ -118,7 +118,7 @@ fn a_group_that_another_host_made_is_a_hit_and_then_a_local_one() {
 }
 
 #[test]
-fn a_request_without_time_for_the_remote_cache_calls_nobody() {
+fn a_request_without_time_for_the_remote_cache_makes_no_call() {
     let (remote, host) = (FakeRemote::new(), Host::new());
     share(&remote, 1, &group());
     let (_, files) = host.open(&remote);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use opkeep_backend::Context;
+use opkeep_cache::RemoteStatus;
 use opkeep_descriptor::Key;
 use opkeep_kernel_entry::Provenance;
 use opkeep_store::{Access, CacheMode, Lookup, Miss, Store, TargetStore};
@@ -17,7 +18,7 @@ use crate::plan::{BuildPlan, KeyState, KeyedKernel, PlannedKernel};
 use crate::setup::Setup;
 use crate::{BuildError, FileDigestCache, KernelError, Request};
 use nearest::{NearestEntry, NearestSearch};
-use remote::{ReadOnlyCache, RemoteStatus};
+use remote::ReadOnlyCache;
 
 /// The status of one kernel in the cache.
 #[derive(Debug)]

@@ -2,10 +2,7 @@
 
 use std::collections::HashMap;
 
-use opkeep_cache::{
-    Accept, Cache, CacheConfig, PeekReport, PeekedEntry, Query, RefusalKind, RemotePolicy, TargetCache,
-    WaitBudget,
-};
+use opkeep_cache::{Accept, Cache, CacheConfig, Query, RemotePolicy, RemoteStatus, TargetCache, WaitBudget};
 use opkeep_digest::Digest;
 use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::is_for_others;
@@ -15,36 +12,6 @@ use crate::expectations::KernelRules;
 use crate::plan::{BuildPlan, KeyedKernel};
 use crate::schedule::remote_wait::longest_wait;
 use crate::setup::Setup;
-
-/// What the remote tier has of a kernel that the store lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RemoteStatus {
-    /// A kernel that a build would take.
-    #[non_exhaustive]
-    Available {
-        /// The size of its entry in bytes.
-        bytes: u64,
-    },
-    /// A kernel that a build would not take.
-    #[non_exhaustive]
-    Refused {
-        /// The size of its entry in bytes.
-        bytes: u64,
-        /// The kind of reason.
-        kind: RefusalKind,
-        /// The reason.
-        reason: String,
-    },
-    /// None.
-    Absent,
-    /// The remote tier did not answer.
-    #[non_exhaustive]
-    Unknown {
-        /// The reason.
-        reason: String,
-    },
-}
 
 /// The cache of an explanation, which writes nothing: neither the store nor the remote tier.
 pub(super) struct ReadOnlyCache {
@@ -116,19 +83,9 @@ impl ReadOnlyCache {
             let mut query = Query::new(&accept);
             (query.cancel, query.wait_budget) = (Some(cancel), Some(&budget));
             let keys: Vec<Digest> = of_target.iter().map(|(_, keyed)| *keyed.key.digest()).collect();
-            let PeekReport { entries, problem, .. } = cache.peek_remote(&keys, &query);
-            let peeked = of_target.iter().zip(entries);
-            found.extend(peeked.map(|((at, _), peeked)| (*at, status(peeked, problem.as_deref()))));
+            let statuses = cache.peek_remote(&keys, &query);
+            found.extend(of_target.iter().map(|(at, _)| *at).zip(statuses));
         }
         found
-    }
-}
-
-fn status(peeked: PeekedEntry, problem: Option<&str>) -> RemoteStatus {
-    match peeked {
-        PeekedEntry::Usable { bytes, .. } => RemoteStatus::Available { bytes },
-        PeekedEntry::Refused { bytes, kind, reason, .. } => RemoteStatus::Refused { bytes, kind, reason },
-        PeekedEntry::Absent => RemoteStatus::Absent,
-        _ => RemoteStatus::Unknown { reason: problem.unwrap_or("it did not answer").to_owned() },
     }
 }

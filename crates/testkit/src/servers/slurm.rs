@@ -140,7 +140,7 @@ impl SlurmCluster {
         let controller = self.spawn(controller, "slurmctld")?;
         for node in self.nodes() {
             // The processes of a node see each other only, and end with its first one. That is a shell, which collects those
-            // that nobody waits for: Slurm counts them as running.
+            // that no process waits for: Slurm counts them as running.
             let mut command = Command::new("unshare");
             command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
             command.args(["sh", "-c", "\"$0\" \"$@\" & wait"]).arg(program_of_system("slurmd")?);

@@ -9,7 +9,7 @@ use opkeep_testkit::servers::{Server, ServerKind, trial};
 
 use super::host::{Hosts, LONGEST, Settings, directory};
 
-/// Far longer than any wait of these trials: whoever waits for the lease fails.
+/// Far longer than any wait of these trials: a process that waits for the lease fails.
 const TTL: Duration = Duration::from_secs(3600);
 
 pub(super) fn trials() -> Vec<Trial> {
