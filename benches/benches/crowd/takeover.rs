@@ -1,4 +1,4 @@
-//! The time without a builder after the process that compiles a kernel dies. With a remote cache, it dies with a lease, too.
+//! The time without a builder after the process that compiles a kernel is killed. With a remote cache, it has a lease, too.
 
 use std::thread;
 use std::time::{Duration, SystemTime};

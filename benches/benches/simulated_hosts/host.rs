@@ -363,7 +363,7 @@ impl Host {
         }
     }
 
-    /// Whether the host has all kernels, or died.
+    /// Whether the host has all kernels, or was killed.
     pub(crate) fn has_ended(&self) -> bool {
         self.is_dead || self.finished.is_some() && self.compiling.is_none()
     }

@@ -53,7 +53,7 @@ pub struct AscendBackend {
     /// None if this host has no such chip.
     loader: OnceLock<Option<AscendLoader>>,
     scratch: PathBuf,
-    /// Its clock tells which modules are new.
+    /// Its clock shows which modules are new.
     fs: Fs,
     jobs_per_worker: u32,
     /// The files that the user declares as inputs.

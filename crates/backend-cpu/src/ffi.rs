@@ -27,7 +27,7 @@ impl KernelLibrary {
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
         // SAFETY: loading runs the object's initialisers. The only caller has checked that the bytes are those that the
         // `.json` describes and that they were compiled for the job at hand, and the file is sealed. Our compiler's
-        // objects have no initialisers; that somebody who forges both files can have any code run is what loading
+        // objects have no initialisers; that a user who forges both files can have any code run is what loading
         // native code means, and why a store is used only if its owner is trusted.
         let library = unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_LOCAL) }?;
         // SAFETY: the validator has seen that the symbol is a function, and the launch ABI's version, which says which

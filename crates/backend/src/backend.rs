@@ -140,7 +140,7 @@ pub enum Support {
     Yes,
     /// It does not, and why.
     No(Unsupported),
-    /// Only the compiler can tell.
+    /// Only the compiler knows.
     Unknown,
 }
 

@@ -411,7 +411,7 @@ public:
         try {
             claim.ticket.publish(made);
         } catch (const error &failure) {
-            // With rules, a group that is refused has a kernel that nobody validated.
+            // With rules, a group that is refused has a kernel that was not validated.
             const bool is_refused = failure.code() == OPKEEP_CODE_GROUP || failure.code() == OPKEEP_CODE_NAME;
             if (failure.code() != OPKEEP_CODE_STORE && !(is_refused && made.rules.empty())) {
                 throw;

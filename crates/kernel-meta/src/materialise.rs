@@ -21,7 +21,7 @@ use crate::view_dir::ViewDir;
 use crate::{KernelFileKind, KernelFiles, LeftKernel, LeftReason, RetiredKernel, RunId, ViewError, retire};
 use opkeep_fs::{FileState, max_open_files};
 
-/// A file that changed so recently is read again: the clock of its times may not tell two changes apart.
+/// A file that changed so recently is read again: the clock of its times may not distinguish two changes.
 const REST: Duration = Duration::from_secs(2);
 /// The number of kernels whose files are written, then synced together, then published. It bounds the open files.
 const BATCH: usize = 32;

@@ -2,7 +2,7 @@
 //!
 //! The names alone do not identify a store, since other programs also have directories `v1` or `entries`. So the
 //! version's directory and each target's directory get a file [`STORE_TAG`] before any other file. An empty directory
-//! is free, since a process may have died after creating and before marking it; so is a target's directory that has all the
+//! is free, since a process may have been killed after creating and before marking it; so is a target's directory that has all the
 //! directories of a target, each empty, and no other names than a target's: a power cut may have undone the mark alone. Any other
 //! directory without a mark is foreign.
 //!

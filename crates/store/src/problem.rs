@@ -115,7 +115,7 @@ pub struct OtherFile {
 pub enum OtherFileKind {
     /// A temporary file that a process is writing.
     Temporary,
-    /// A temporary file whose process died.
+    /// A temporary file whose process has exited.
     StaleTemporary,
     /// A lock.
     Lock,

@@ -9,7 +9,7 @@
 //!   changes one field of it.
 //! * [`caches`]: kernels as frameworks leave them in their caches.
 //! * [`toolkit`]: a stand-in for the CANN toolkit, whose `opc` compiles without CANN.
-//! * [`fault`]: a disk that fails, dies or loses power at a chosen call; [`DirSnapshot`] keeps and restores its files.
+//! * [`fault`]: a disk that fails, is gone or loses power at a chosen call; [`DirSnapshot`] keeps and restores its files.
 //! * [`TestClock`]: a clock that a test moves.
 //! * [`corpus`]: files that may not be redistributed. [`Counting`], [`most_bytes`] and [`allocations`]: the memory that
 //!   code uses.

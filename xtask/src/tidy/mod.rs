@@ -13,6 +13,7 @@ mod rust;
 mod source;
 mod suite;
 mod tree;
+mod words;
 
 use std::path::Path;
 
@@ -54,6 +55,9 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
     for path in &files {
         let bytes = disk::bytes(root, path)?;
         findings.extend(tree::home_paths(path, &bytes));
+        if words::concerns(path) {
+            findings.extend(words::check(path, &String::from_utf8_lossy(&bytes)));
+        }
         if source::concerns(path) {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             findings.extend(source::check(path, &text));

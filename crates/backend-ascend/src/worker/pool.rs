@@ -109,7 +109,7 @@ impl Pool {
                 Err(error) => return Asked::without_worker(error),
             };
             match self.have_do(&mut worker, request, worker_options, cx) {
-                // An idle worker that died, or a stale one, has not begun the request: another worker gets it.
+                // An idle worker that has ended, or a stale one, has not begun the request: another worker gets it.
                 Ok(Done::NotBegun) if !is_fresh => {}
                 Ok(Done::IsStale) => {}
                 done => {
@@ -149,7 +149,7 @@ impl Pool {
         let message = frame::encode(&request).map_err(|source| cannot("ask", &config, source))?;
         match worker.send(message, cx)? {
             // A worker that served earlier jobs is replaced by another one; for a new one, `receive` reports how it
-            // died.
+            // ended.
             Err(_) if worker.jobs > 0 => return Ok(Done::NotBegun),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             sent => sent.map_err(|source| cannot("ask", &config, source))?,
@@ -261,7 +261,7 @@ impl Pool {
         let message = frame::encode(&config.message(worker.directory()))
             .map_err(|source| cannot("run", config, source))?;
         match worker.send(message, cx)? {
-            // `receive` reports how the worker died.
+            // `receive` reports how the worker ended.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             sent => sent.map_err(|source| cannot("run", config, source))?,
         }

@@ -9,8 +9,8 @@
 //! | `v1/<namespace>/<target>/l/<key>.<generation>` | a lease |
 //! | `v1/<namespace>/<target>/p/<plan>` | the progress of a plan |
 //!
-//! A key and a plan have 64 hexadecimal digits, a signer has 16. Since signed entries have names of their own, an entry that someone
-//! else stores never hides one. The name proves nothing: the signature in the entry does. All names are shorter than the longest that an engine takes.
+//! A key and a plan have 64 hexadecimal digits, a signer has 16. Since signed entries have names of their own, an entry that another user
+//! stores never hides one. The name proves nothing: the signature in the entry does. All names are shorter than the longest that an engine takes.
 
 use std::fmt;
 use std::str::FromStr;

@@ -10,7 +10,7 @@
 //! | `expectations` | the rules by which the kernel among the files was validated, if there are any |
 //!
 //! The key of the entry is computed from the parts in the record ([`GroupKey::digest`]), in a domain of its own. So
-//! [`verify_entry`](crate::verify_entry) can tell whether an entry belongs to its key, and no group can be taken for the
+//! [`verify_entry`](crate::verify_entry) can judge whether an entry belongs to its key, and no group can be taken for the
 //! kernel of a job: an entry holds either.
 
 mod encode;

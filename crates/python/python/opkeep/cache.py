@@ -116,7 +116,7 @@ class Cache:
         lacks are asked for there.
 
         `key` is 32 bytes, or 64 hexadecimal digits: a digest of everything that can change the files, such as the
-        source, the options and the compiler. `name` tells several groups of files under one key apart.
+        source, the options and the compiler. `name` distinguishes several groups of files under one key.
 
         >>> import opkeep, tempfile
         >>> directory = tempfile.TemporaryDirectory()

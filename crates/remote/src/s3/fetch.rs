@@ -46,7 +46,7 @@ impl S3Engine {
                 let reason = format!("HTTP {} to the request for an object", answer.status);
                 Err(RemoteError::Invalid { reason })
             }
-            // Without the right to list, a server does not tell what is missing from what is secret.
+            // Without the right to list, a server does not distinguish what is missing from what is secret.
             Outcome::Failure { error, has_body, .. }
                 if error.is_missing_object(has_body) || error.is("AccessDenied") =>
             {

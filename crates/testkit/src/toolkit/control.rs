@@ -59,7 +59,7 @@ impl Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The Python process dies of SIGSEGV.
+    /// The Python process is ended by SIGSEGV.
     Crash,
     /// It never ends. `deaf`: it ignores SIGTERM, SIGINT and SIGHUP as well.
     Hang {
@@ -130,7 +130,7 @@ pub enum Fault {
         /// How many.
         attempts: u8,
     },
-    /// `ccec` dies of SIGSEGV.
+    /// `ccec` is ended by SIGSEGV.
     CompilerCrashes,
     /// `ccec` never ends.
     CompilerHangs,

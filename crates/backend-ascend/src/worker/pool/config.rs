@@ -111,7 +111,7 @@ impl WorkerConfig {
 
 /// The reason for a missing answer.
 pub(crate) enum WorkerError {
-    /// The worker died during the request.
+    /// The worker ended during the request.
     Died { status: String, output: String },
     /// The deadline passed.
     Late { seconds: f64, output: String },
