@@ -14,11 +14,9 @@ mod common;
 mod remote_kernels;
 
 use std::future::{Future, poll_fn};
-use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,8 +24,8 @@ use h2::client::{Connection, SendRequest};
 use http::Request;
 use opkeep_benches::{Figure, Turns};
 use opkeep_cache::{Digest, ObjectName};
+use opkeep_testkit::grpc::{Socket, field, framed, number, slices};
 use opkeep_testkit::servers::{BuildGridOptions, Server, ServerKind};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use remote_kernels::{engine, fetch, kernels, least_work, names, print, store};
 
@@ -65,64 +63,12 @@ fn request(name: &ObjectName) -> Bytes {
     let command = [field(1, b"opkeep"), field(7, b"object")].concat();
     let action =
         [field(1, &digest(&command)), field(2, &digest(b"")), field(9, format!("\0{name}").as_bytes())];
-    framed(&[field(2, &digest(&action.concat())), field(5, b"object")].concat())
+    framed(&[field(2, &digest(&action.concat())), field(5, b"object")].concat()).into()
 }
 
 fn digest(content: &[u8]) -> Vec<u8> {
     let hash = field(1, Digest::of(content).to_string().as_bytes());
-    match content.len() {
-        0 => hash,
-        length => [hash, vec![2 << 3], varint(length)].concat(),
-    }
-}
-
-/// A field that is a text, bytes or a message.
-fn field(tag: u8, value: &[u8]) -> Vec<u8> {
-    [&[tag << 3 | 2], &varint(value.len())[..], value].concat()
-}
-
-fn varint(mut value: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value > 0x7f {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
-}
-
-fn take_varint(rest: &mut &[u8]) -> usize {
-    let mut value = 0;
-    for shift in (0..).step_by(7) {
-        let (byte, after) = rest.split_first().unwrap();
-        *rest = after;
-        value |= usize::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            break;
-        }
-    }
-    value
-}
-
-/// The values of a field that is a text, bytes or a message.
-fn fields(message: &[u8], tag: usize) -> Vec<&[u8]> {
-    let (mut rest, mut found) = (message, Vec::new());
-    while !rest.is_empty() {
-        let head = take_varint(&mut rest);
-        let value = take_varint(&mut rest);
-        if head & 7 == 2 {
-            let (bytes, after) = rest.split_at(value);
-            rest = after;
-            if head >> 3 == tag {
-                found.push(bytes);
-            }
-        }
-    }
-    found
-}
-
-fn framed(message: &[u8]) -> Bytes {
-    [&[0], &(message.len() as u32).to_be_bytes()[..], message].concat().into()
+    if content.is_empty() { hash } else { [hash, number(2, content.len() as u64)].concat() }
 }
 
 /// A client that checks nothing, with one connection.
@@ -135,13 +81,10 @@ struct Bare {
 
 impl Bare {
     fn connect(server: &Server) -> Self {
-        let stream = TcpStream::connect(server.address()).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        let socket = Socket(Arc::new(Mutex::new((stream, false))));
+        let socket = Socket::new(TcpStream::connect(server.address()).unwrap()).unwrap();
         let mut builder = h2::client::Builder::new();
         builder.initial_window_size(4 << 20).initial_connection_window_size(16 << 20);
-        let (requests, connection) = socket.block_on(builder.handshake(socket.clone())).unwrap();
+        let (requests, connection) = socket.block_on(builder.handshake(socket.clone())).unwrap().unwrap();
         Self { authority: server.address().to_string(), socket, requests, connection }
     }
 
@@ -197,76 +140,18 @@ impl Bare {
             })
             .await;
             let digests = results.iter().map(|result| {
-                let file = fields(&result[5..], 2)[0];
-                field(2, fields(file, 2)[0])
+                let file = slices(&result[5..], 2)[0];
+                field(2, slices(file, 2)[0])
             });
             let request = digests.collect::<Vec<_>>().concat();
-            let answer = call(READ, framed(&request)).await;
-            fields(&answer[5..], 1).into_iter().map(|blob| fields(blob, 2)[0].to_vec()).collect()
+            let answer = call(READ, framed(&request).into()).await;
+            slices(&answer[5..], 1).into_iter().map(|blob| slices(blob, 2)[0].to_vec()).collect()
         };
         let mut work = pin!(work);
-        socket.block_on(poll_fn(|waker| {
+        let answer = socket.block_on(poll_fn(|waker| {
             assert!(pin!(&mut *connection).poll(waker).is_pending(), "the server ends the connection");
             work.as_mut().poll(waker)
-        }))
-    }
-}
-
-/// A socket that does not block, and whether bytes wait to be written.
-#[derive(Clone)]
-struct Socket(Arc<Mutex<(TcpStream, bool)>>);
-
-impl Socket {
-    /// Polls until the end of the work, and waits for the socket in between.
-    fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
-        loop {
-            // What wakes itself is polled at once: nothing else takes the processor here.
-            for _ in 0..2 {
-                if let Poll::Ready(value) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                    return value;
-                }
-            }
-            let (stream, is_blocked) = &*self.0.lock().unwrap();
-            let mut flags = rustix::event::PollFlags::IN;
-            flags.set(rustix::event::PollFlags::OUT, *is_blocked);
-            let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-            rustix::event::poll(&mut [rustix::event::PollFd::new(stream, flags)], Some(&wait)).unwrap();
-        }
-    }
-}
-
-fn poll<T>(answer: io::Result<T>) -> Poll<io::Result<T>> {
-    match answer {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
-        answer => Poll::Ready(answer),
-    }
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let answer = poll(self.0.lock().unwrap().0.read(buffer.initialize_unfilled()));
-        answer.map_ok(|length| buffer.advance(length))
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let mut socket = self.0.lock().unwrap();
-        let answer = poll(socket.0.write(bytes));
-        socket.1 = answer.is_pending();
-        answer
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+        }));
+        answer.unwrap()
     }
 }

@@ -15,7 +15,7 @@
 //!   code uses.
 //! * [`remote`]: a remote tier in memory that can be slow, wrong, full or gone.
 //! * [`proxy`]: a network that is slow, or fails at any byte. [`Port`]: a port that no other test takes.
-//! * [`servers`]: real servers, such as Redis, on ports of their own.
+//! * [`servers`]: real servers, such as Redis, on ports of their own. `grpc`, behind a feature: gRPC by hand.
 //! * [`run_apart`], [`run_waiting`]: trials in processes of their own, and trials that mostly wait.
 //! * [`mutation_seeds`], [`is_turn`]: which parts of the longest tests a run takes.
 //! * [`interleave`](mod@interleave): runs threads one at a time, and switches between them at calls to the disk in a
@@ -36,6 +36,8 @@ mod dir_snapshot;
 pub mod elf;
 pub mod fault;
 mod ffi;
+#[cfg(feature = "grpc")]
+pub mod grpc;
 pub mod image;
 mod interleave;
 mod null;

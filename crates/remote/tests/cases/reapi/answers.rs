@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use libtest_mimic::{Failed, Trial};
 use opkeep_cache::{PutAnswer, RemoteEngine, RemoteError, RemoteObject};
+use opkeep_testkit::grpc::{field, fields, framed, number, only};
 
 use super::fake::{Fake, capabilities, digest};
-use super::http2::{Reply, framed};
-use super::protobuf::{field, fields, number, only};
+use super::http2::Reply;
 use super::{client, name};
 use crate::contract::{content, get, limits};
 
@@ -347,16 +347,16 @@ fn streams() {
 
 fn invalid() {
     let message = field(2, &[field(1, b"object"), field(2, &digest(b"1"))].concat());
-    let mut compressed = framed(message.clone());
+    let mut compressed = framed(&message);
     compressed[0] = 1;
     // A field that no one knows makes a message too large.
     let huge = [message.clone(), field(99, &vec![0; 4 << 20])].concat();
-    let cut = framed(message.clone())[..10].to_vec();
+    let cut = framed(&message)[..10].to_vec();
     let replies = [
         (Reply::Bytes(compressed), "invalid"),
         (Reply::Messages(vec![huge]), "invalid"),
         (Reply::Bytes(cut), "invalid"),
-        (Reply::Bytes(framed(b"\xff\xff\xff".to_vec())), "invalid"),
+        (Reply::Bytes(framed(b"\xff\xff\xff")), "invalid"),
         (Reply::Messages(vec![]), "invalid"),
         (Reply::Messages(vec![message.clone(), message.clone()]), "invalid"),
         (Reply::NoStatus(message), "invalid"),

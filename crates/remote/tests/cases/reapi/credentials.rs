@@ -10,11 +10,11 @@ use std::{fs, thread};
 use libtest_mimic::{Failed, Trial};
 use opkeep_cache::{PutAnswer, RemoteEngine, RemoteError, RemoteObject};
 use opkeep_remote::{HeaderSource, OpenOptions, open};
+use opkeep_testkit::grpc::{field, fields, number, only};
 
 use super::fake::Fake;
 use super::http2::Reply;
 use super::name;
-use super::protobuf::{field, fields, number, only};
 use crate::contract::{content, get, limits};
 
 pub(super) fn trials() -> Vec<Trial> {

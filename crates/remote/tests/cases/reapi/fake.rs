@@ -7,9 +7,9 @@ use std::thread;
 
 use http::HeaderMap;
 use opkeep_cache::Digest;
+use opkeep_testkit::grpc::{field, fields, number, only};
 
 use super::http2::{Handler, Reply, serve};
-use super::protobuf::{field, fields, number, only};
 
 /// Replaces the reply to a call with these messages, if it is not `None`.
 pub(super) type Hook = dyn Fn(&str, &[Vec<u8>]) -> Option<Reply> + Send + Sync;

@@ -1,21 +1,15 @@
 //! gRPC's side of a server in the test's process: HTTP/2 over one connection, in a thread of its own.
 
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::pin::{Pin, pin};
-use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::pin::Pin;
+use std::task::Poll;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, Request, Response};
-use rustix::event::{PollFd, PollFlags, poll as wait_for};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use opkeep_testkit::grpc::{Socket, framed};
 
 /// How a call is answered.
 #[derive(Clone)]
@@ -61,10 +55,8 @@ pub(super) trait Handler: Send + Sync {
 
 /// Answers the calls over one connection.
 pub(super) fn serve(stream: TcpStream, handler: &dyn Handler) {
-    stream.set_nonblocking(true).unwrap();
-    stream.set_nodelay(true).unwrap();
-    let socket = Socket { stream: Rc::new(stream), is_blocked: Rc::default() };
-    block_on(&socket, async {
+    let socket = Socket::new(stream).unwrap();
+    let work = async {
         let Ok(mut connection) = h2::server::handshake(socket.clone()).await else { return };
         let mut calls: Vec<Pin<Box<dyn Future<Output = Next> + '_>>> = Vec::new();
         poll_fn(|waker| {
@@ -93,7 +85,8 @@ pub(super) fn serve(stream: TcpStream, handler: &dyn Handler) {
             Poll::Pending
         })
         .await;
-    });
+    };
+    socket.block_on(work).unwrap();
 }
 
 /// Answers one call.
@@ -150,11 +143,11 @@ async fn send(reply: Reply, respond: &mut SendResponse<Bytes>) -> Result<(), h2:
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", "0".parse().unwrap());
     let bytes = match reply {
-        Reply::Messages(messages) => messages.into_iter().flat_map(framed).collect(),
+        Reply::Messages(messages) => messages.iter().flat_map(|message| framed(message)).collect(),
         Reply::Bytes(bytes) => bytes,
         Reply::NoStatus(message) => {
             trailers.clear();
-            framed(message)
+            framed(&message)
         }
         Reply::Status(code, message) => {
             let head = head.header("grpc-status", code).header("grpc-message", message);
@@ -171,7 +164,7 @@ async fn send(reply: Reply, respond: &mut SendResponse<Bytes>) -> Result<(), h2:
         }
         Reply::Trailers(messages, more) => {
             trailers.extend(more.iter().map(|(name, value)| (name.parse().ok(), value.parse().unwrap())));
-            messages.into_iter().flat_map(framed).collect()
+            messages.iter().flat_map(|message| framed(message)).collect()
         }
         Reply::Never | Reply::GoAway | Reply::Abrupt => return Ok(()),
     };
@@ -188,69 +181,4 @@ async fn send_all(stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Result<()
         stream.send_data(part, false)?;
     }
     Ok(())
-}
-
-/// A message with its prefix.
-pub(super) fn framed(message: Vec<u8>) -> Vec<u8> {
-    [&[0], &(message.len() as u32).to_be_bytes()[..], &message].concat()
-}
-
-/// Polls until the end of the work, and waits for the socket in between.
-fn block_on(socket: &Socket, work: impl Future<Output = ()>) {
-    struct Awake(AtomicBool);
-    impl Wake for Awake {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, Ordering::SeqCst);
-        }
-    }
-    let awake = Arc::new(Awake(AtomicBool::new(false)));
-    let waker = Waker::from(awake.clone());
-    let mut work = pin!(work);
-    while work.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-        if !awake.0.swap(false, Ordering::SeqCst) {
-            let output = if socket.is_blocked.get() { PollFlags::OUT } else { PollFlags::empty() };
-            wait_for(&mut [PollFd::new(&*socket.stream, PollFlags::IN | output)], None).unwrap();
-        }
-    }
-}
-
-#[derive(Clone)]
-struct Socket {
-    stream: Rc<TcpStream>,
-    /// Whether bytes wait to be written.
-    is_blocked: Rc<Cell<bool>>,
-}
-
-fn poll<T>(answer: io::Result<T>) -> Poll<io::Result<T>> {
-    match answer {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
-        answer => Poll::Ready(answer),
-    }
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let answer = poll((&*self.stream).read(buffer.initialize_unfilled()));
-        answer.map_ok(|length| buffer.advance(length))
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let answer = poll((&*self.stream).write(bytes));
-        self.is_blocked.set(answer.is_pending());
-        answer
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
 }

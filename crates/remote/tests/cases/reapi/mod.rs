@@ -7,7 +7,6 @@ mod fake;
 mod faults;
 mod http2;
 mod other_servers;
-mod protobuf;
 #[cfg(feature = "tls")]
 mod tls;
 

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
 use opkeep_cache::{PutAnswer, RemoteEngine, RemoteError, RemoteObject};
+use opkeep_testkit::grpc::{field, fields, number, only};
 
 use super::fake::{Fake, capabilities, digest};
 use super::http2::Reply;
-use super::protobuf::{field, fields, number, only};
 use super::{client, name};
 use crate::contract::{content, get, limits};
 
