@@ -23,7 +23,7 @@ pub(super) struct Client {
     pool: Pool<Connection>,
     name: ServerName,
     /// The headers of each call by which the server knows this client.
-    headers: Renewable<Headers>,
+    headers: Arc<Renewable<Headers>>,
     window: Window,
 }
 
@@ -41,7 +41,13 @@ pub(super) struct Calls<'a> {
 
 impl Client {
     pub(super) fn new(connector: Connector, name: ServerName, source: Option<HeaderSource>) -> Self {
-        Self { connector, pool: Pool::new(), name, headers: headers(source), window: Window::default() }
+        Self {
+            connector,
+            pool: Pool::new(),
+            name,
+            headers: Arc::new(headers(source)),
+            window: Window::default(),
+        }
     }
 
     /// Makes one call.
@@ -74,7 +80,7 @@ impl Client {
         }
         let mut headers = self.headers.get().map_err(Failure::Other)?;
         let answer = self.make(calls, &mut headers, call, done);
-        answer.map_err(|failure| match failure.redacted(&headers) {
+        answer.map_err(|failure| match failure.redacted(|text| self.headers.redacted(text)) {
             Failure::Status(status) if !calls.stores => status.of_reading(),
             failure => failure,
         })
@@ -103,6 +109,7 @@ impl Client {
                 requests: connection.requests(),
                 server: Rc::clone(&name),
                 headers: Arc::clone(headers),
+                credentials: Arc::clone(&self.headers),
                 deadline: calls.context.deadline,
                 has_answer: Rc::clone(&has_answer),
             };

@@ -3,7 +3,6 @@
 use opkeep_cache::RemoteError;
 
 use super::status::{Code, Status, shown};
-use crate::headers::Headers;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
@@ -29,10 +28,10 @@ impl Failure {
         matches!(self, Self::Status(Status { code: Code::UNAUTHENTICATED | Code::PERMISSION_DENIED, .. }))
     }
 
-    /// Returns the failure with what an error may contain of a server's text, which has all of it: it may name the client's headers, and
-    /// have any length. A status has no more than that.
-    pub(super) fn redacted(self, headers: &Headers) -> Self {
-        let text = |text: String| shown(&headers.remove_from(&text));
+    /// Returns the failure with what an error may contain of a server's text, which has all of it: it may name the client's headers, which
+    /// `redact` replaces, and have any length. A status has no more than that.
+    pub(super) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
+        let text = |text: String| shown(&redact(&text));
         match self {
             Self::Closed(reason) => Self::Closed(text(reason)),
             Self::Unprocessed(reason) => Self::Unprocessed(text(reason)),

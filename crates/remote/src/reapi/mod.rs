@@ -48,7 +48,7 @@
 //!
 //! A client is known by headers that it sends with each call, or by its certificate. Headers come from a file, which is read again
 //! when the server answers `UNAUTHENTICATED` or `PERMISSION_DENIED`: if they differ, the calls are made again with them, once. A
-//! server's text that an error shows has none of them.
+//! server's text that an error shows has none of them, nor of those before them.
 
 mod abilities;
 mod blobs;

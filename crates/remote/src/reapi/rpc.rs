@@ -19,6 +19,7 @@ use super::failure::Failure;
 use super::messages::BlobStatus;
 use super::status::{Code, Status};
 use crate::headers::Headers;
+use crate::renewable::Renewable;
 
 /// The bytes before each message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
@@ -31,6 +32,8 @@ pub(super) struct Rpc {
     pub(super) server: Rc<ServerName>,
     /// The headers of each call besides those of gRPC.
     pub(super) headers: Arc<Headers>,
+    /// Where these come from. A server may name them, and those of earlier calls.
+    pub(super) credentials: Arc<Renewable<Headers>>,
     pub(super) deadline: Instant,
     /// Whether an answer to any call has arrived.
     pub(super) has_answer: Rc<Cell<bool>>,
@@ -101,14 +104,14 @@ impl Rpc {
 
     /// Reads the status from the last headers of an answer. A server may name the credentials that it refuses.
     fn status(&self, headers: &HeaderMap) -> Option<Status> {
-        Status::read(headers, |message| self.headers.remove_from(message))
+        Status::read(headers, |message| self.credentials.redacted(message))
     }
 
     /// The status of one blob of an answer, if it is not OK.
     pub(super) fn status_of_blob(&self, status: Option<BlobStatus>) -> Option<Status> {
         let status = status?;
         let code = Code(status.code.into());
-        (code != Code::OK).then(|| Status::new(code, &self.headers.remove_from(&status.message)))
+        (code != Code::OK).then(|| Status::new(code, &self.credentials.redacted(&status.message)))
     }
 
     fn head(&self, method: &str) -> Result<Request<()>, Failure> {

@@ -9,6 +9,7 @@ use opkeep_cache::fs::Fs;
 
 use super::profile::{FileKind, Profile};
 use crate::options::Variable;
+use crate::renewable::Secrets;
 use crate::url::Secret;
 
 /// The maximum size of AWS's files, in bytes.
@@ -51,13 +52,10 @@ impl fmt::Debug for Keys {
     }
 }
 
-impl Keys {
-    /// Replaces what belongs to the access key in a server's text.
-    pub(super) fn remove_from(&self, text: &str) -> String {
-        let token = self.token.as_ref().map_or("", Secret::reveal);
-        let secrets = [self.secret.reveal(), token, &self.access_key];
-        let secrets = secrets.into_iter().filter(|secret| !secret.is_empty());
-        secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+impl Secrets for Keys {
+    fn secrets(&self) -> impl Iterator<Item = &str> {
+        let token = self.token.as_ref().map(Secret::reveal);
+        [self.secret.reveal(), &self.access_key].into_iter().chain(token)
     }
 }
 

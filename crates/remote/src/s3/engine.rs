@@ -99,7 +99,8 @@ impl S3Engine {
         let (mut has_renewed, mut has_moved) = (false, false);
         loop {
             let answer = self.send(call, &keys, context)?;
-            let error = ServerError::read_if_failed(&answer, call.is_for_object(), &keys);
+            let redact = |text: &str| self.credentials.redacted(text);
+            let error = ServerError::read_if_failed(&answer, call.is_for_object(), &redact);
             let Some(error) = error else { return Ok(Outcome::Success(answer)) };
             if error.is_expired() && !has_renewed {
                 has_renewed = true;

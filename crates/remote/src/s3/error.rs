@@ -2,7 +2,6 @@
 
 use opkeep_cache::RemoteError;
 
-use super::credentials::Keys;
 use super::xml;
 use crate::http::Answer;
 
@@ -44,14 +43,14 @@ pub(super) struct ServerError {
 }
 
 impl ServerError {
-    /// Reads an answer, with the keys of its request, which its text must not show.
-    pub(super) fn read(answer: &Answer, keys: &Keys) -> Self {
+    /// Reads an answer. `redact` replaces the keys in its texts.
+    pub(super) fn read(answer: &Answer, redact: &dyn Fn(&str) -> String) -> Self {
         let mut error = Self { status: answer.status, ..Self::default() };
         let mut region = answer.header("x-amz-bucket-region").map(str::to_owned);
         let read = xml::read(&answer.body, |path, text| match path {
             [root, name] if root == "Error" => match name.as_str() {
-                "Code" => error.code = printable(&keys.remove_from(text)),
-                "Message" => error.message = printable(&keys.remove_from(text)),
+                "Code" => error.code = printable(&redact(text)),
+                "Message" => error.message = printable(&redact(text)),
                 "Region" => region = Some(text.to_owned()),
                 _ => {}
             },
@@ -60,19 +59,22 @@ impl ServerError {
         if read.is_err() {
             (error.code, error.message) = (String::new(), String::new());
         }
-        error.region =
-            region.map(|region| printable(&keys.remove_from(&region))).filter(|region| !region.is_empty());
+        error.region = region.map(|region| printable(&redact(&region))).filter(|region| !region.is_empty());
         error
     }
 
     /// Reads an answer that is an error. A server may begin an answer of success before it fails.
-    pub(super) fn read_if_failed(answer: &Answer, is_object: bool, keys: &Keys) -> Option<Self> {
+    pub(super) fn read_if_failed(
+        answer: &Answer,
+        is_object: bool,
+        redact: &dyn Fn(&str) -> String,
+    ) -> Option<Self> {
         if !answer.is_success() {
-            return Some(Self::read(answer, keys));
+            return Some(Self::read(answer, redact));
         }
         // An object may be anything, a document of an error as well.
         let has_document = !is_object && !answer.body.is_empty();
-        has_document.then(|| Self::read(answer, keys)).filter(Self::has_code)
+        has_document.then(|| Self::read(answer, redact)).filter(Self::has_code)
     }
 
     pub(super) fn status(&self) -> u16 {

@@ -5,7 +5,7 @@ use std::fs;
 use opkeep_cache::RemoteError;
 
 use super::*;
-use crate::renewable::Renewable;
+use crate::renewable::{Renewable, redacted};
 
 const FILES: [(&str, &str); 2] = [
     (
@@ -128,6 +128,6 @@ fn keys_are_read_again_once_they_expired() {
 #[test]
 fn texts_of_servers_lose_keys() {
     let keys = checked("KEY".into(), "secret".into(), Some("token".into()), "").unwrap();
-    assert_eq!(keys.remove_from("the KEY, its secret and token"), "the ***, its *** and ***");
+    assert_eq!(redacted("the KEY, its secret and token", keys.secrets()), "the ***, its *** and ***");
     assert!(!format!("{keys:?}").contains("secret"));
 }

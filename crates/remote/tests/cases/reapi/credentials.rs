@@ -4,7 +4,7 @@
 use std::io::{self, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::{fs, thread};
 
 use libtest_mimic::{Failed, Trial};
@@ -18,12 +18,13 @@ use super::name;
 use crate::contract::{content, get, limits};
 
 pub(super) fn trials() -> Vec<Trial> {
-    let trials: [(&str, fn()); 6] = [
+    let trials: [(&str, fn()); 7] = [
         ("headers are sent with each call", sent),
         ("a refusal has no part of a header", redacted),
         ("what a server says of one blob has no part of a header", redacted_blobs),
         ("what a server says at the end of a connection has no part of a header, and an end", redacted_end),
         ("a file of headers is read again once they are refused", renewed),
+        ("what a server says of a token that was renewed has no part of it", redacted_after_renewal),
         ("a file of headers that cannot be read is an error", unreadable),
     ];
     let trial = |(name, run): (&str, fn())| {
@@ -168,6 +169,39 @@ fn renewed() {
         assert_eq!(get(&*engine, &names), Ok(vec![None; 100]));
     }
     all_methods(&*engine).unwrap();
+}
+
+/// A server, or a proxy before it, names tokens that the client has replaced, in the status of a call or of one blob.
+fn redacted_after_renewal() {
+    const TEXT: &str = "not allowed: Bearer hunter1, hunter2, hunter11";
+    let failing = Arc::new(Mutex::new(""));
+    let fails = Arc::clone(&failing);
+    let fake = Fake::with(move |method, messages| {
+        let status = [number(1, 7), field(2, TEXT.as_bytes())].concat();
+        let failed = |blob: &Vec<u8>| field(1, &[field(1, blob), field(3, &status)].concat());
+        let reply = || match method {
+            "BatchReadBlobs" => {
+                Reply::Messages(vec![fields(&messages[0], 2).iter().flat_map(failed).collect()])
+            }
+            _ => Reply::Status(7, TEXT),
+        };
+        (method == *fails.lock().unwrap()).then(reply)
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("headers");
+    write(&file, "hunter1");
+    fake.demand("authorization", "Bearer hunter1");
+    let engine = client(&fake, HeaderSource::File(file.clone()));
+    all_methods(&*engine).unwrap();
+    for token in ["hunter11", "hunter2"] {
+        fake.demand("authorization", &format!("Bearer {token}"));
+        write(&file, token);
+        all_methods(&*engine).unwrap();
+    }
+    for method in ["GetActionResult", "BatchReadBlobs"] {
+        *failing.lock().unwrap() = method;
+        refused(get(&*engine, &[name("of-1000")]).map(drop));
+    }
 }
 
 fn unreadable() {

@@ -2,6 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "these tests write AWS's files")]
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libtest_mimic::{Failed, Trial};
 use opkeep_cache::{ExclusiveCreate, RemoteError, RemoteObject};
@@ -134,13 +136,21 @@ fn expired() -> Result<(), Failed> {
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("credentials");
     let write = |key: &str| {
-        let text =
-            format!("[default]\naws_access_key_id={key}\naws_secret_access_key=s\naws_session_token=t\n");
+        let text = format!(
+            "[default]\naws_access_key_id={key}\naws_secret_access_key=SECRET\naws_session_token=TOKEN\n"
+        );
         fs::write(&file, text)
     };
-    let fake = Fake::start(|head| match header(head, "authorization").unwrap().contains("Credential=OLD/") {
-        true => (error(400, "ExpiredToken", "The provided token OLD has expired."), Then::Keep),
-        false => (answer(200, "", "x"), Then::Keep),
+    let is_closed = Arc::new(AtomicBool::new(false));
+    let closed = Arc::clone(&is_closed);
+    let fake = Fake::start(move |head| {
+        let is_old = header(head, "authorization").unwrap().contains("Credential=OLD/");
+        let answer = match (is_old, closed.load(Ordering::SeqCst)) {
+            (true, _) => error(400, "ExpiredToken", "The provided token OLD has expired."),
+            (false, false) => answer(200, "", "x"),
+            (false, true) => error(400, "InvalidRequest", "OLD is not NEW"),
+        };
+        (answer, Then::Keep)
     });
     write("OLD")?;
     let variables = [("AWS_SHARED_CREDENTIALS_FILE", file.to_str().unwrap())];
@@ -155,6 +165,11 @@ fn expired() -> Result<(), Failed> {
     assert_eq!(fake.heads().len(), 3);
     assert_eq!(get(&*engine, &[name("a")]), Ok(vec![Some(b"x".to_vec())]));
     assert_eq!(fake.heads().len(), 4);
+    // The server may name the old key later.
+    is_closed.store(true, Ordering::SeqCst);
+    let answer = get(&*engine, &[name("a")]);
+    let Err(RemoteError::Refused { reason }) = &answer else { panic!("{answer:?}") };
+    assert_eq!(reason, "HTTP 400 InvalidRequest: *** is not ***");
     // A server that refuses all keys is asked twice, and no more.
     let fake = Fake::with(error(403, "ExpiredToken", ""));
     let engine = client_with(&fake.url(), &variables);
