@@ -1,8 +1,10 @@
-//! Sixteen hosts that claim, build, publish, fetch and push the same entries, while one after the other is killed with SIGKILL.
+//! Sixteen hosts that claim, build, publish, fetch and push the same entries, while one after the other is killed with SIGKILL, and
+//! the server is out of reach now and then, so that uploads fail.
 //!
 //! One seed of `OPKEEP_MUTATION_SEEDS` is 420 kills, and `all` of them more than 10 000. An entry is **torn** if its bytes do not
-//! decode, **wrong** if they are not those of its name, and **lost** if it was published and is not there. A lease is **stuck** if a
-//! key without an entry cannot be built after one time to live.
+//! decode, **wrong** if they are not those of its name, and **lost** if it was published and is not there: in the store of its host,
+//! and in the server, unless a mark in the store has a later build send it. A lease is **stuck** if a key without an entry cannot be
+//! built after one time to live.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -17,6 +19,7 @@ use opkeep_cache::{
 };
 use opkeep_remote::{OpenOptions, open};
 use opkeep_testkit::mutation_seeds;
+use opkeep_testkit::proxy::{Proxy, ProxySettings};
 use opkeep_testkit::servers::{Server, ServerKind, trial};
 
 use super::host::{
@@ -29,6 +32,8 @@ const KILLS_OF_SEED: usize = 420;
 const EPOCH: Duration = Duration::from_millis(150);
 const ENTRIES_OF_EPOCH: u64 = 6;
 const TTL: Duration = Duration::from_millis(400);
+/// Of so many kills, the server is out of reach for the last ones, of this number.
+const KILLS_OF_OUTAGE: (usize, usize) = (60, 4);
 
 pub(super) fn trials() -> Vec<Trial> {
     vec![trial("hosts::killed_hosts_tear_lose_and_hold_nothing", ServerKind::redis(), |server| {
@@ -54,6 +59,12 @@ impl Dice {
 
 fn names_of_epoch(epoch: u64) -> Vec<String> {
     (0..ENTRIES_OF_EPOCH).map(|number| format!("e{epoch}_{number}")).collect()
+}
+
+/// The epoch of the entry whose name is the last word of a line.
+fn epoch_of(line: &str) -> u64 {
+    let name = line.rsplit(' ').next().and_then(|name| name.strip_prefix('e'));
+    name.and_then(|name| name.split('_').next()).unwrap().parse().unwrap()
 }
 
 fn epoch() -> u64 {
@@ -115,7 +126,8 @@ fn one(settings: &Settings, target: &TargetCache, name: &str, dice: &mut Dice) {
 fn killed_hosts(server: &Server) -> Result<(), Failed> {
     let (dir, seeds, first) = (directory(), mutation_seeds(), epoch() - 2);
     let kills = KILLS_OF_SEED * seeds.len();
-    let settings = Settings::new(&dir, &server.url(), TTL);
+    let proxy = Proxy::start(server.address())?;
+    let settings = Settings::new(&dir, &server.url_at(proxy.address()), TTL);
     let of = |number| settings.numbered(&dir, number);
     let start = |number| of(number).command("kills").stderr(Stdio::inherit()).spawn().unwrap();
     let mut hosts = Hosts((0..HOSTS).map(start).collect());
@@ -132,11 +144,21 @@ fn killed_hosts(server: &Server) -> Result<(), Failed> {
             host.kill()?;
             host.wait()?;
             killed += 1;
+            outage(&proxy, killed)?;
         }
         *host = start(which);
     }
+    // At last, hosts publish entries that the server cannot have.
+    set_reach(&proxy, false)?;
+    let last = epoch();
+    let began = Instant::now();
+    while settings.logged("kept").iter().filter(|line| epoch_of(line) > last).count() < HOSTS {
+        assert!(began.elapsed() < LONGEST, "no entries are built without the server");
+        thread::sleep(Duration::from_millis(2));
+    }
     hosts.0.iter_mut().for_each(|host| drop(host.kill()));
     drop(hosts);
+    set_reach(&proxy, true)?;
     let ended = Instant::now();
 
     let engine = open(&server.url(), &OpenOptions::default())?;
@@ -174,15 +196,21 @@ fn killed_hosts(server: &Server) -> Result<(), Failed> {
     }
     let sent = settings.logged("sent");
     let mut lost = sent.iter().filter(|name| !stored.contains_key(*name)).count();
-    let kept = settings.logged("kept");
+    let (kept, mut left) = (settings.logged("kept"), 0);
     for number in 0..HOSTS {
         let settings = of(number);
         let (_cache, target) = settings.open();
         let root = format!("{} ", settings.root.display());
+        let marks = target.store().unwrap().unsent();
         for name in kept.iter().filter_map(|line| line.strip_prefix(&root)) {
             match target.store().unwrap().get(&key(name)) {
                 Lookup::Hit(entry) => wrong += usize::from(!is_right(&entry, name)),
                 Lookup::Miss(_) => lost += 1,
+            }
+            if !stored.contains_key(name) {
+                let is_marked = marks.iter().any(|mark| mark.key == key(name));
+                left += usize::from(is_marked);
+                lost += usize::from(!is_marked);
             }
         }
         torn += target.store().unwrap().verify(&VerifyOptions::default()).problems.len();
@@ -195,13 +223,30 @@ fn killed_hosts(server: &Server) -> Result<(), Failed> {
     }
     let built = kept.len();
     println!(
-        "{killed} kills among {HOSTS} hosts: {built} builds, {} entries sent, {} stored; {torn} torn, {lost} lost, \
-         {wrong} wrong; at the end {freed} keys without an entry were free after {longest:.1?}, the time to live is {TTL:?}",
+        "{killed} kills among {HOSTS} hosts: {built} builds, {} entries sent, {} stored, {left} to be sent later; {torn} torn, \
+         {lost} lost, {wrong} wrong; at the end {freed} keys without an entry were free after {longest:.1?}, the time to live is {TTL:?}",
         sent.len(),
         stored.len(),
     );
     assert_eq!((torn, lost, wrong), (0, 0, 0));
-    assert!(sent.len() > kills / 4 && stored.len() > kills / 16, "too little happened");
+    assert!(sent.len() > kills / 8 && stored.len() > kills / 16, "too little happened");
+    assert!(left > 0, "the server has what was published without it");
+    Ok(())
+}
+
+/// Begins or ends an outage that is due after so many kills. A connection that is only cut would be opened again at once.
+fn outage(proxy: &Proxy, killed: usize) -> Result<(), Failed> {
+    let (turn, length) = KILLS_OF_OUTAGE;
+    let is_reached = killed % turn < turn - length;
+    if is_reached == proxy.settings().refuses {
+        set_reach(proxy, is_reached)?;
+    }
+    Ok(())
+}
+
+fn set_reach(proxy: &Proxy, is_reached: bool) -> Result<(), Failed> {
+    proxy.set(ProxySettings { refuses: !is_reached, ..ProxySettings::default() })?;
+    proxy.reset_connections();
     Ok(())
 }
 
