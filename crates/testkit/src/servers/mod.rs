@@ -7,6 +7,7 @@
 mod certificates;
 mod disk;
 mod installed;
+mod moto;
 mod namespaces;
 mod options;
 mod policies;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::certificates::TlsFiles;
-use super::{disk, installed};
+use super::{disk, installed, moto};
 
 /// The bucket that each S3 server has.
 pub const S3_BUCKET: &str = "opkeep";
@@ -113,14 +113,8 @@ impl ServerKind {
         match self {
             Self::Redis(options) => redis(&mut command, &port, options, tls),
             Self::Moto => {
-                command.args(["-H", "127.0.0.1", "-p", &port]);
-                if tls.is_some_and(|tls| tls.demands_clients) {
-                    let reason = "moto_server knows no certificates of clients";
-                    return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
-                }
-                if let Some(tls) = tls {
-                    command.arg("-c").arg(&tls.certificate).arg("-k").arg(&tls.key);
-                }
+                command = moto::command(&port, tls)?;
+                command.current_dir(directory);
             }
             Self::S3sFs => {
                 if tls.is_some() {
