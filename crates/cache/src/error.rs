@@ -50,9 +50,18 @@ pub enum PublishError {
     #[error("the ticket belongs to the parent process; a forked child must request the entry itself")]
     Forked,
     /// The caller found the entry, and did not build it. Nothing was written.
-    #[error("an entry that was found is not kept: {reason}")]
-    Found {
-        /// The reason.
-        reason: &'static str,
-    },
+    #[error("an entry that was found is not kept: {0}")]
+    Found(#[from] FoundError),
+}
+
+/// The reason why an entry that a caller found, and did not build, is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FoundError {
+    /// The cache has keys.
+    #[error("this host signs its entries, or takes none without a signature")]
+    Keys,
+    /// The members of the entry do not state that it stays on this host.
+    #[error("it does not state that it stays on this host")]
+    ForOthers,
 }

@@ -84,7 +84,7 @@ mod warning;
 
 pub use cache::{Cache, CacheConfig};
 pub use claim::{Claim, Hit, Source};
-pub use error::{CacheError, PublishError};
+pub use error::{CacheError, FoundError, PublishError};
 pub use event::{CacheEvent, OnEvent};
 pub use failure::Failure;
 pub use fetch::FetchReport;

@@ -88,7 +88,7 @@ impl TargetCache {
 
     /// Whether [`Ticket::keep_found`](crate::Ticket::keep_found) keeps entries: without keys.
     pub fn keeps_found(&self) -> bool {
-        self.0.trust.keeps_found()
+        self.0.trust.check_finds().is_ok()
     }
 
     /// Counts a miss of [`get_uncounted`](Self::get_uncounted).

@@ -8,7 +8,7 @@ use opkeep_digest::Digest;
 use opkeep_fs::{CancelToken, ProcessId};
 use opkeep_store::{EntryBuilder, KeyLock, PutOutcome};
 
-use crate::error::PublishError;
+use crate::error::{FoundError, PublishError};
 use crate::failure::Failure;
 use crate::miss::Miss;
 use crate::plan_lease::PlanLease;
@@ -111,9 +111,12 @@ impl Ticket {
         }
     }
 
-    /// Whether [`keep_found`](Self::keep_found) keeps entries: without keys.
-    pub fn keeps_found(&self) -> bool {
-        self.target.trust.keeps_found()
+    /// Checks whether [`keep_found`](Self::keep_found) keeps an entry, for a caller that otherwise builds it with this ticket.
+    ///
+    /// # Errors
+    /// The reason why it does not.
+    pub fn check_found(&self, members: &EntryBuilder<'_>) -> Result<(), FoundError> {
+        self.target.trust.check_found(members)
     }
 
     /// Writes an entry that this caller built to the local store, which ends the waits on this host, and has it sent to the remote tier by another
@@ -132,20 +135,13 @@ impl Ticket {
     /// store; `None` if that is not written.
     ///
     /// # Errors
-    /// The cache has a signing key or demands signatures; the members do not state that the entry stays here; the local store could
-    /// not write it; or this process is a forked child of the ticket's.
+    /// Those of [`check_found`](Self::check_found); the local store could not write it; or this process is a forked child of the ticket's.
     pub fn keep_found(self, members: &EntryBuilder<'_>) -> Result<Option<PutOutcome>, PublishError> {
         if !self.is_own() {
             return Err(PublishError::Forked);
         }
-        if !self.keeps_found() {
-            let reason = "this host signs its entries, or takes none without a signature";
-            return Err(PublishError::Found { reason });
-        }
+        self.check_found(members)?;
         let Self { target, key, miss, .. } = &self;
-        if target.trust.is_for_others(members) {
-            return Err(PublishError::Found { reason: "it does not state that it stays on this host" });
-        }
         let local = target.put(key, members, miss.overwrite())?;
         target.keep_here(key);
         Ok(local)

@@ -103,11 +103,6 @@ pub enum EmbedError {
     /// The ticket was published, abandoned, or not renewed any longer.
     #[error("the ticket has ended: it was published or abandoned before")]
     TicketEnded,
-    /// The files were found, and not made by the caller. The ticket stays.
-    #[error(
-        "files that were found are not kept: this host signs what it makes, or takes only what is signed"
-    )]
-    Found,
     /// The store could not be opened again after a fork, although the mode requires it.
     #[error("the store cannot be opened in a forked process: {source}")]
     Reopen {
@@ -117,7 +112,7 @@ pub enum EmbedError {
     /// The cache cannot be used as its mode requires.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// The store could not write the group. The caller can use the files that it made.
+    /// The store could not write the group: the caller can use the files that it made. Or it keeps none that were found: the ticket stays.
     #[error(transparent)]
     Publish(#[from] PublishError),
 }

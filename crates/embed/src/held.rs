@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opkeep_cache::Ticket;
+use opkeep_cache::{EntryBuilder, Ticket};
 use opkeep_digest::Digest;
 use opkeep_kernel_entry::GroupKey;
 
@@ -58,10 +58,12 @@ impl Held {
         }
     }
 
-    /// Whether the ticket is held by this process, for a cache that keeps found files.
-    pub(crate) fn keeps_found(&self) -> Result<bool, EmbedError> {
+    /// Checks whether the ticket is held by this process, for a cache that keeps an entry that was found.
+    pub(crate) fn check_found(&self, members: &EntryBuilder<'_>) -> Result<(), EmbedError> {
         self.check_process()?;
-        self.locked().as_ref().map(Ticket::keeps_found).ok_or(EmbedError::TicketEnded)
+        let ticket = self.locked();
+        let checked = ticket.as_ref().ok_or(EmbedError::TicketEnded)?.check_found(members);
+        checked.map_err(|reason| EmbedError::Publish(reason.into()))
     }
 
     /// In a forked child, the lock of the ticket's state may be held for ever by a thread that does not exist there.

@@ -97,8 +97,8 @@ pub use ticket::GroupTicket;
 pub use opkeep_artifact::Expectations;
 pub use opkeep_cache::trust::TrustError;
 pub use opkeep_cache::{
-    CacheConfig, CacheError, CacheMode, CancelToken, OnWarning, PublishError, StoreConfig, WaitBudget,
-    WarningKind,
+    CacheConfig, CacheError, CacheMode, CancelToken, FoundError, OnWarning, PublishError, StoreConfig,
+    WaitBudget, WarningKind,
 };
 pub use opkeep_digest::{Digest, Fingerprint};
 pub use opkeep_kernel_entry::{

@@ -89,13 +89,12 @@ impl GroupTicket {
     /// As [`publish`](Self::publish). The cache has a signing key, or takes only what is signed: then the ticket stays, and the caller makes
     /// the files.
     pub fn keep_found(&self, group: &NewGroup<'_>) -> Result<bool, EmbedError> {
-        if !self.held.keeps_found()? {
-            return Err(EmbedError::Found);
-        }
         group.validate(&self.held.key.target)?;
         let mut record = group.record(self.held.key.clone(), None);
         record.is_local = true;
         let encoded = group.encode(&record);
+        // Checked before the ticket is taken.
+        self.held.check_found(&encoded.builder())?;
         let kept = self.held.take()?.keep_found(&encoded.builder());
         self.renewal.ended();
         Ok(kept?.is_some())

@@ -46,6 +46,7 @@ pub(crate) fn python_error(py: Python<'_>, error: &EmbedError) -> PyErr {
         EmbedError::TicketEnded => "TicketEndedError",
         EmbedError::Cache(CacheError::TargetName { .. }) => "InvalidNameError",
         EmbedError::Cache(CacheError::NotCached { .. }) => "NotCachedError",
+        EmbedError::Publish(PublishError::Found(_)) => "Error",
         EmbedError::Reopen { .. } | EmbedError::Cache(_) | EmbedError::Publish(_) => "StoreError",
         _ => "Error",
     };

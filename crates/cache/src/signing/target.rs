@@ -14,6 +14,7 @@ use opkeep_trust::{
 };
 
 use super::keys::Keys;
+use crate::error::FoundError;
 use crate::for_others::IsForOthers;
 use crate::refusal::Refusal;
 use crate::remote::Namespace;
@@ -116,10 +117,24 @@ impl TargetTrust {
         self.keys.local.is_some()
     }
 
-    /// Whether the local store keeps entries that this host found: not if only signed entries are taken, since nothing vouches for them, and
-    /// not if this host signs, so that no path leads from what it found to a signature.
-    pub(crate) fn keeps_found(&self) -> bool {
-        !self.demands_signatures() && self.keys.signing.is_none()
+    /// Checks whether the local store keeps entries that this host found: not if only signed entries are taken, since nothing vouches for
+    /// them, and not if this host signs, so that no path leads from what it found to a signature.
+    ///
+    /// # Errors
+    /// [`FoundError::Keys`].
+    pub(crate) fn check_finds(&self) -> Result<(), FoundError> {
+        let has_keys = self.demands_signatures() || self.keys.signing.is_some();
+        if has_keys { Err(FoundError::Keys) } else { Ok(()) }
+    }
+
+    /// Checks whether the local store keeps an entry that this host found. A later process would send it if its members did not state that
+    /// it stays here.
+    ///
+    /// # Errors
+    /// The reason why it does not.
+    pub(crate) fn check_found(&self, members: &EntryBuilder<'_>) -> Result<(), FoundError> {
+        self.check_finds()?;
+        if self.is_for_others(members) { Err(FoundError::ForOthers) } else { Ok(()) }
     }
 
     /// Signs an entry that this host built. If it is not shared, no other host takes these signatures.

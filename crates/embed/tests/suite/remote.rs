@@ -9,8 +9,8 @@ use opkeep_artifact::{Expectations, Format, MetadataRules, OpaqueRules};
 use opkeep_cache::trust::{SignaturePolicy, SigningKey, TrustedKeys};
 use opkeep_cache::{CancelToken, RemoteConfig, TrustConfig};
 use opkeep_embed::{
-    EmbedError, FileCache, FileCacheConfig, FileGroup, FileKey, GroupClaim, GroupTicket, NewGroup, Options,
-    StoreConfig, TargetFiles, UnsharedReason, WaitBudget, encode_rules,
+    EmbedError, FileCache, FileCacheConfig, FileGroup, FileKey, FoundError, GroupClaim, GroupTicket,
+    NewGroup, Options, PublishError, StoreConfig, TargetFiles, UnsharedReason, WaitBudget, encode_rules,
 };
 use opkeep_store::Lookup;
 use opkeep_testkit::remote::RemoteCall::{Claim, Get, Put, Release};
@@ -231,7 +231,8 @@ fn files_that_were_found_stay_here_and_are_taken_only_without_keys() {
         let (cache, files) = open(config);
         assert!(!files.keeps_found().unwrap());
         let began = ticket(request(&files, 1));
-        assert!(matches!(began.keep_found(&group()), Err(EmbedError::Found)));
+        let refused = began.keep_found(&group());
+        assert!(matches!(refused, Err(EmbedError::Publish(PublishError::Found(FoundError::Keys)))));
         assert_eq!((cache.finish_uploads(SOON, None), files.get(&key(1)).unwrap().is_none()), (0, true));
         assert!(
             remote.object_names().iter().all(|name| *name != names(TARGET).entry(&files.entry_key(&key(1))))

@@ -68,10 +68,16 @@ fn what_was_found_is_neither_signed_nor_sent() {
         assert_eq!(target.keeps_found(), !has_keys);
         // The caller must say that it stays here: a later process would send it.
         for (members, stays) in [(builder(&found), false), (local_builder(&found), true)] {
-            let kept = build(claim(&target, "relu")).keep_found(&members);
-            match kept {
-                Ok(put) => assert_eq!((stays && !has_keys, put), (true, Some(PutOutcome::Published))),
-                Err(PublishError::Found { .. }) => assert!(has_keys || !stays),
+            let ticket = build(claim(&target, "relu"));
+            let expected = match (has_keys, stays) {
+                (true, _) => Err(FoundError::Keys),
+                (false, false) => Err(FoundError::ForOthers),
+                (false, true) => Ok(()),
+            };
+            assert_eq!(ticket.check_found(&members), expected);
+            match ticket.keep_found(&members) {
+                Ok(put) => assert_eq!((expected, put), (Ok(()), Some(PutOutcome::Published))),
+                Err(PublishError::Found(reason)) => assert_eq!(Err(reason), expected),
                 Err(error) => panic!("{error}"),
             }
         }

@@ -14,8 +14,8 @@ use opkeep_cache::trust::{
     SigningKey,
 };
 use opkeep_cache::{
-    Accept, CacheConfig, Claim, Lookup, ObjectName, ObjectNames, PublishError, Query, RemoteConfig,
-    RemotePolicy, Source, TargetCache, TrustConfig, WarningKind,
+    Accept, CacheConfig, Claim, FoundError, Lookup, ObjectName, ObjectNames, PublishError, Query,
+    RemoteConfig, RemotePolicy, Source, TargetCache, TrustConfig, WarningKind,
 };
 use opkeep_digest::Digest;
 use opkeep_fs::Fs;
