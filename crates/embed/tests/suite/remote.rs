@@ -266,35 +266,23 @@ fn a_publisher_does_not_wait_and_the_end_of_a_program_does() {
     assert_eq!(Host::new().open(&remote).1.get(&key(2)).unwrap().unwrap().names().count(), 2);
 }
 
-/// An engine that restarts is not given up by the programs that run meanwhile.
+/// What could not be sent has a mark. It is sent once the engine is well: by the same program, or by the next one if that was killed.
 #[test]
-fn the_same_program_sends_what_failed_once_the_engine_is_well() {
-    let (remote, host) = (FakeRemote::new(), Host::new());
-    let (cache, files) = host.open(&remote);
-    let began = ticket(request(&files, 1));
-    remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() });
-    assert!(began.publish(&group()).unwrap());
-    assert_eq!(cache.finish_uploads(SOON, None), 1);
-    remote.set_faults(RemoteFaults::default());
-    assert_eq!((cache.finish_uploads(SOON, None), cache.close()), (0, 0));
-    assert!(hit(request(&Host::new().open(&remote).1, 1)).from_remote());
-}
-
-/// A program that was killed, or whose engine was gone, leaves marks.
-#[test]
-fn the_next_program_sends_what_one_could_not() {
-    let (remote, host) = (FakeRemote::new(), Host::new());
-    let (cache, files) = host.open(&remote);
-    let began = ticket(request(&files, 1));
-    remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() });
-    assert!(began.publish(&group()).unwrap());
-    assert_eq!(cache.finish_uploads(SOON, None), 1);
-    // The upload failed, and so did one more attempt at the end: one outage.
-    assert_eq!(host.warnings().len(), 1);
-    remote.set_faults(RemoteFaults::default());
-    let (next, _) = host.open(&remote);
-    assert_eq!(next.close(), 0);
-    assert!(hit(request(&Host::new().open(&remote).1, 1)).from_remote());
+fn what_failed_is_sent_once_the_engine_is_well() {
+    for is_killed in [false, true] {
+        let (remote, host) = (FakeRemote::new(), Host::new());
+        let (cache, files) = host.open(&remote);
+        let began = ticket(request(&files, 1));
+        remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() });
+        assert!(began.publish(&group()).unwrap());
+        assert_eq!(cache.finish_uploads(SOON, None), 1);
+        // The upload failed, and so did one more attempt at the end: one outage.
+        assert_eq!(host.warnings().len(), 1);
+        remote.set_faults(RemoteFaults::default());
+        let left = if is_killed { host.open(&remote).0.close() } else { cache.finish_uploads(SOON, None) };
+        assert_eq!((left, cache.close()), (0, 0), "{is_killed}");
+        assert!(hit(request(&Host::new().open(&remote).1, 1)).from_remote());
+    }
 }
 
 #[test]
