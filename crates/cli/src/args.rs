@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     build, bundle, clear, completions, explain, gc, import, inspect, key, remote, repair, run, stats,
@@ -28,17 +28,27 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Reads a command line, whose first element is the program.
+    /// Reads a command line, whose first element is the program. A help text is wrapped at `width` characters, or for the
+    /// terminal.
     ///
     /// # Errors
     /// The command line is wrong, or asks for help.
-    pub(crate) fn read(line: &[OsString]) -> Result<Self, clap::Error> {
-        Self::try_parse_from(line).map_err(|error| {
+    pub(crate) fn read(line: &[OsString], width: Option<usize>) -> Result<Self, clap::Error> {
+        Self::parse_line(line, width).map_err(|error| {
             // Parsed again with escaped arguments, since clap prints them unchanged. Most are file names, and a shell's
             // pattern may have matched unsafe ones.
-            let shown = line.iter().map(|arg| one_line(&arg.to_string_lossy()));
-            Self::try_parse_from(shown).err().unwrap_or(error)
+            let shown = line.iter().map(|arg| one_line(&arg.to_string_lossy()).into());
+            Self::parse_line(&shown.collect::<Vec<_>>(), width).err().unwrap_or(error)
         })
+    }
+
+    fn parse_line(line: &[OsString], width: Option<usize>) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        if let Some(width) = width {
+            command = command.term_width(width);
+        }
+        let mut matches = command.try_get_matches_from_mut(line)?;
+        Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
 
     /// Runs the command, and reports the error that ends it.

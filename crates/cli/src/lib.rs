@@ -23,7 +23,7 @@ use ui::output::Output;
 
 /// Runs the command that this process was started with. Returns its exit code.
 pub fn main() -> ExitCode {
-    match Args::read(&std::env::args_os().collect::<Vec<_>>()) {
+    match Args::read(&std::env::args_os().collect::<Vec<_>>(), None) {
         Ok(args) => ExitCode::from(args.run(&Output::terminal(args.format)).code()),
         Err(error) => {
             let _ = error.print();

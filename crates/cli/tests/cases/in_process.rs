@@ -27,6 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("a command in process prints nothing and handles no signal", silent),
         trial("compilers of a host that ignores signals get the default", default_signals),
+        trial("the help in process has one width, whatever the terminal is", help_has_one_width),
         trial("a token that another thread cancels ends compilers in process", cancelled),
     ]
 }
@@ -110,6 +111,20 @@ fn silent() {
         let observed = observed(&place, &mut hosted(&place, args));
         assert_eq!(observed["exit_code"], exit_code, "{args:?}: {observed}");
     }
+}
+
+fn help_has_one_width() {
+    let place = Place::new();
+    let [without, narrow, wide] = [None, Some("40"), Some("200")].map(|columns| {
+        let mut host = hosted(&place, &["build", "--help"]);
+        match columns {
+            Some(columns) => host.env("COLUMNS", columns),
+            None => host.env_remove("COLUMNS"),
+        };
+        observed(&place, &mut host)["json"].as_str().unwrap().to_owned()
+    });
+    assert!(without.contains("--fail-fast"), "{without}");
+    assert_eq!([&narrow, &wide], [&without, &without]);
 }
 
 /// A compiler need not notice each write that fails: beyond the limit on the size of files, the signal ends it, also if the
