@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 import opkeep
-from helper import FILES, KEY, CacheTest, at_most, until
+from helper import FILES, KEY, CacheTest, at_most, long_test, until
 
 LIMIT = 25
 """The seconds that a wait may take here: the machine may be busy. One that does not end takes a minute, or for ever."""
@@ -133,6 +133,47 @@ class ThreadsTest(CacheTest):
         thread.join()
         self.assertFalse(ticket.is_held)
         self.assertIsNotNone(self.cache.get(KEY))
+
+
+class RenewalTest(CacheTest):
+    """The renewal of a ticket, which needs no thread of Python."""
+
+    @long_test(2)
+    def test_a_ticket_is_renewed_while_a_function_keeps_the_lock_of_the_interpreter(self) -> None:
+        stale_after = 4.0
+        holder = self.start(
+            "import ctypes, threading\n"
+            "counted = 0\n"
+            "def count():\n"
+            "    global counted\n"
+            "    while True: time.sleep(0.001); counted += 1\n"
+            "threading.Thread(target=count, daemon=True).start()\n"
+            # A thread runs only when the other one releases the lock by itself, and functions of `PyDLL` keep it.
+            "sys.setswitchinterval(1000)\n"
+            "read, buffer = ctypes.PyDLL(None).read, ctypes.create_string_buffer(1)\n"
+            "ticket = cache.get_or_begin(KEY)\n"
+            "say(ticket.is_shared)\n"
+            "before = counted\n"
+            "read(0, buffer, 1)\n"
+            "say(counted == before)\n"
+            "say(ticket.publish({'a': b'of the holder'}))\n"
+        )
+        self.assert_says(holder, "True")
+        waiter = self.start(
+            f"cache = opkeep.Cache(cache._arguments[0], 'cuda-sm_90', stale_after={stale_after})\n"
+            "say('waits')\n"
+            "say(dict(cache.get_or_build(KEY, lambda: {'a': b'of the waiter'})))\n"
+        )
+        self.assert_says(waiter, "waits")
+        # Both have seen no heartbeat for longer than the limit, if there is none.
+        with self.assertRaises(opkeep.WaitTimeoutError):
+            self.open(stale_after=stale_after).get_or_begin(KEY, timeout=stale_after + 2)
+        assert holder.stdin is not None
+        holder.stdin.write("x")
+        holder.stdin.flush()
+        self.assert_says(holder, "True")
+        self.assert_says(holder, "True")
+        self.assert_says(waiter, "{'a': b'of the holder'}")
 
 
 class HolderTest(CacheTest):
