@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+import faults  # noqa: F401
 import opkeep
 
 # A background job of a shell ignores the signal, and so would Python and the processes that it starts.

@@ -35,10 +35,13 @@ def load_tests(
         # The examples name files of the repository.
         test.globs["_before"] = os.getcwd()
         os.chdir(ROOT)
-        warnings.filterwarnings("ignore", "Implicitly cleaning up", ResourceWarning)
 
     def leave(test: doctest.DocTest) -> None:
         os.chdir(test.globs["_before"])
+        # Examples remove no directories.
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Implicitly cleaning up", ResourceWarning)
+            test.globs.clear()
 
     for module in MODULES:
         tests.addTests(doctest.DocTestSuite(module, setUp=enter, tearDown=leave))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import atexit
 import contextlib
 import importlib.util
 import os
@@ -17,12 +18,15 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+import faults  # noqa: F401
+
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 NO_TRITON = "Triton is not installed: see `cargo xtask frameworks`"
 
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 _work_dir = tempfile.TemporaryDirectory()
+atexit.register(_work_dir.cleanup)
 # The digests of compilers are those of these tests and their workers, not the user's.
 os.environ["TMPDIR"] = _work_dir.name
 
