@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 from unittest import mock
 
 import opkeep
+import opkeep.cache
 from helper import FILES, KEY, CacheTest, in_child
 
 MODE = Literal["enable", "force", "disable", "read-only", "require"]
@@ -270,6 +271,15 @@ class CallsTest(CacheTest):
         self.cache.publish(KEY, FILES)
         self.assertIsNotNone(pickle.loads(pickle.dumps(self.cache)).get(KEY))
         self.assertRaises(TypeError, pickle.dumps, self.begin(bytes(32)))
+
+    def test_a_pickle_is_that_of_earlier_releases(self) -> None:
+        self.cache.publish(KEY, FILES)
+        arguments = (self.root, "cuda-sm_90", "python", "enable", (), 30.0, 3600.0, (), False)
+        # A call of this function with these arguments.
+        earlier = b"copkeep.cache\n_open_again\n" + pickle.dumps((arguments, (None,) * 5), 0)[:-1] + b"R."
+        self.assertIsNotNone(pickle.loads(earlier).get(KEY))
+        self.assertEqual(self.cache.__reduce__(), (opkeep.cache._open_again, (arguments, (None,) * 5)))
+        self.assertIn(b"copkeep.cache\n_open_again\n", pickle.dumps(self.cache, 0))
 
     def test_counts_are_written(self) -> None:
         with self.cache as cache:

@@ -33,6 +33,11 @@ class PackageTest(unittest.TestCase):
             _ = opkeep.Cash
         self.assertEqual(child("import opkeep; print(opkeep.results.__name__)").strip(), "opkeep.results")
 
+    def test_the_module_of_caches_has_its_names(self) -> None:
+        from opkeep.cache import Cache, Hit, Ticket
+
+        self.assertEqual((Cache, Hit, Ticket), (opkeep.Cache, opkeep.Hit, opkeep.Ticket))
+
     def test_every_exception_is_an_error_of_opkeep(self) -> None:
         from opkeep import errors
 

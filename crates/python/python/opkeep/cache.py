@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, overload
 from weakref import WeakSet
 
 from . import _native
 from ._exit import close_at_exit
+from ._hit import Hit
 from ._log import logger
+from ._paths import path_of
 from ._remote import UPLOAD_SECONDS, settings
+from ._ticket import Ticket
 from .errors import (
     ArgumentError,
     ArgumentValueError,
@@ -21,8 +24,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from types import TracebackType
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, Literal
 
     from typing_extensions import Buffer, Self
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from ._remote import RemoteMode
 
     Mode = Literal["enable", "force", "disable", "read-only", "require"]
+
+__all__ = ["Cache", "Hit", "Ticket"]
 
 _MOST_TICKETS = 1 << 31
 _LIMITS = ("ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO", "OPKEEP_MAX_CACHE_ENTRIES")
@@ -305,265 +309,6 @@ class Cache:
         return f"Cache({root!r}, {target!r}, framework={framework!r}, mode={mode!r})"
 
 
-class Hit(Mapping[str, bytes]):
-    """The files of a hit: a mapping of file names and bytes, in the order in which they were published.
-
-    The bytes were read and checked at once. The first access to a file copies its bytes, which takes about 0.1 ms for 1 MiB;
-    later ones return the same object.
-
-    >>> import opkeep, tempfile
-    >>> directory = tempfile.TemporaryDirectory()
-    >>> cache = opkeep.Cache(directory.name, "cuda-sm_90", framework="example")
-    >>> cache.publish(bytes(32), {"add.ptx": b".version 8.0", "add.json": b"{}"}, kernel="add")
-    True
-    >>> hit = cache.get(bytes(32))
-    >>> list(hit), hit["add.json"], hit.kernel, hit.framework, hit.target
-    (['add.ptx', 'add.json'], b'{}', 'add', 'example', 'cuda-sm_90')
-
-    As of any mapping, a name that no file has raises `KeyError`.
-    """
-
-    __slots__ = ("_native",)
-
-    def __init__(self, native: _native.Group) -> None:
-        if not isinstance(native, _native.Group):
-            raise ArgumentError("a hit cannot be created", help=["call Cache.get or Cache.get_or_begin"])
-        self._native: _native.Group | None = native
-
-    def __getitem__(self, name: str) -> bytes:
-        native = self._open()
-        try:
-            content = native.get(name)
-        except (TypeError, UnicodeEncodeError):
-            # No file has such a name.
-            content = None
-        if content is None:
-            raise KeyError(name)
-        return content
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._open().names()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._open().names())
-
-    def __len__(self) -> int:
-        return len(self._open().names())
-
-    def digest(self, name: str) -> str:
-        """Return the SHA-256 digest of a file, which the cache has compared with its bytes.
-
-        >>> import hashlib, opkeep, tempfile
-        >>> directory = tempfile.TemporaryDirectory()
-        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
-        >>> cache.publish(bytes(32), {"add.ptx": b".version 8.0"})
-        True
-        >>> cache.get(bytes(32)).digest("add.ptx") == hashlib.sha256(b".version 8.0").hexdigest()
-        True
-        """
-        native = self._open()
-        try:
-            digest = native.digest(name)
-        except (TypeError, UnicodeEncodeError):
-            digest = None
-        if digest is None:
-            raise KeyError(name)
-        return digest
-
-    @property
-    def key(self) -> str:
-        """The key of the entry, as `opkeep verify` and `opkeep explain` name it: a digest of all parts of the key."""
-        return self._open().key
-
-    @property
-    def waited(self) -> bool:
-        """Whether another caller published the files while this one waited."""
-        return self._open().waited
-
-    @property
-    def from_remote(self) -> bool:
-        """Whether this request took the files from the remote cache. They are in the store now, if that is written."""
-        return self._open().from_remote
-
-    @property
-    def framework(self) -> str:
-        """The framework that made the files; empty if a later version of opkeep wrote the entry."""
-        return self._open().record().framework
-
-    @property
-    def framework_version(self) -> str:
-        """The release of the framework; empty if unknown."""
-        return self._open().record().framework_version
-
-    @property
-    def target(self) -> str:
-        """The target; empty if a later version of opkeep wrote the entry."""
-        return self._open().record().target
-
-    @property
-    def kernel(self) -> str:
-        """The name of the kernel; empty if unknown."""
-        return self._open().record().kernel
-
-    @property
-    def compile_time(self) -> float | None:
-        """The compile time in seconds, if known."""
-        return self._open().record().compile_time
-
-    def close(self) -> None:
-        """Free the bytes.
-
-        >>> import opkeep, tempfile
-        >>> directory = tempfile.TemporaryDirectory()
-        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
-        >>> cache.publish(bytes(32), {"add.ptx": b".version 8.0"})
-        True
-        >>> with cache.get(bytes(32)) as hit:
-        ...     hit["add.ptx"]
-        b'.version 8.0'
-        >>> try:
-        ...     hit["add.ptx"]
-        ... except opkeep.ClosedError as error:
-        ...     print(error)
-        the hit was closed
-        """
-        self._native = None
-
-    def _open(self) -> _native.Group:
-        if self._native is None:
-            raise ClosedError("the hit was closed", help=["take the files that are needed out of it before"])
-        return self._native
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        if self._native is None:
-            return "<closed Hit>"
-        return f"<Hit {self._native.key[:12]}: {', '.join(self._native.names())}>"
-
-
-class Ticket:
-    """The right and duty to make the files under a key, while all other callers wait.
-
-    A ticket ends when it is published, abandoned or no longer referenced, or when its process ends; then a waiter makes
-    the files, or gets them. Until then a native thread renews it.
-
-    A thread that holds a ticket does not wait for other keys: where it would wait, it gets an unshared ticket. While a process
-    holds a ticket, its other threads wait for other keys for at most 30 seconds. So two processes that need each other's
-    files do not wait for ever.
-
-    >>> import opkeep, tempfile
-    >>> directory = tempfile.TemporaryDirectory()
-    >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
-    >>> with cache.get_or_begin(bytes(32)) as ticket:
-    ...     ticket.is_shared, ticket.is_held
-    (True, True)
-    >>> ticket.is_held
-    False
-    """
-
-    __slots__ = ("_native", "_process")
-
-    def __init__(self, native: _native.Ticket) -> None:
-        if not isinstance(native, _native.Ticket):
-            raise ArgumentError("a ticket cannot be created", help=["call Cache.get_or_begin"])
-        self._native = native
-        self._process = os.getpid()
-
-    @property
-    def key(self) -> str:
-        """The key of the entry, as `Hit.key`."""
-        return self._native.key
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether all other callers wait. If not, `unshared_reason` is the reason."""
-        return self._native.unshared_reason is None
-
-    @property
-    def unshared_reason(self) -> str | None:
-        """Why other callers may make the same files, if they may."""
-        return self._native.unshared_reason
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the ticket can be published: it has not ended, and this process got it."""
-        return self._native.is_held
-
-    def publish(
-        self,
-        files: Mapping[str, Buffer],
-        *,
-        kernel: str = "",
-        framework_version: str = "",
-        compile_time: float | None = None,
-    ) -> bool:
-        """Publish the files, all or none, which ends the ticket. Return whether they were written.
-
-        A file's content is `bytes`, which are not copied, or any other object with a buffer. `kernel`,
-        `framework_version` and `compile_time`, in seconds, are for reports; without a compile time, it is the time since
-        the ticket began.
-
-        There are 1 to 60 files, of at least 1 byte each, and of at most 1023 MiB together. Their names have 1 to 200 letters,
-        digits, `_`, `-` and `.`; `kernel`, `framework_version`, the `name` of a request, and the names and notes of a
-        `toolchain` have at most 4096 bytes.
-
-        If the files are not valid, this raises, and the ticket is still held. If the store cannot be written, this
-        raises `StoreError`, and the ticket has ended.
-
-        >>> import opkeep, tempfile
-        >>> directory = tempfile.TemporaryDirectory()
-        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
-        >>> ticket = cache.get_or_begin(bytes(32))
-        >>> ticket.publish({"../add.ptx": b".version 8.0"})
-        Traceback (most recent call last):
-        ...
-        opkeep.errors.InvalidNameError: "../add.ptx" cannot be the name of a file: expected 1 to 200 letters, digits, `_`, `-` and `.`, without a directory
-        >>> ticket.publish({"add.ptx": b".version 8.0"}, kernel="add")
-        True
-        """
-        return self._native.publish(files, kernel, framework_version, compile_time)
-
-    def abandon(self, reason: str | None = None) -> None:
-        """End the ticket without files. An ended ticket stays as it is.
-
-        With a `reason`, one that would hold for every caller, the waiters raise `HolderFailedError` at once. Without one,
-        a waiter makes the files.
-
-        >>> import opkeep, tempfile
-        >>> directory = tempfile.TemporaryDirectory()
-        >>> cache = opkeep.Cache(directory.name, "cuda-sm_90")
-        >>> ticket = cache.get_or_begin(bytes(32))
-        >>> ticket.abandon("the kernel needs 300 KiB of shared memory")
-        >>> try:
-        ...     ticket.publish({"add.ptx": b".version 8.0"})
-        ... except opkeep.TicketEndedError as error:
-        ...     print(error)
-        the ticket has ended: it was published or abandoned before
-        """
-        self._native.abandon(reason)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        # In a forked child, the ticket is the parent's.
-        if self._native.is_held:
-            self._native.abandon(None)
-
-    def __repr__(self) -> str:
-        state = "held" if self.is_held else "ended"
-        if os.getpid() != self._process:
-            state = f"of process {self._process}"
-        return f"<Ticket {self.key[:12]}: {state}>"
-
-
 @overload
 def _claim(claim: _native.Group | _native.Ticket) -> Hit | Ticket: ...
 @overload
@@ -572,17 +317,6 @@ def _claim(claim: _native.Group | _native.Ticket | None) -> Hit | Ticket | None:
     if claim is None:
         return None
     return Ticket(claim) if isinstance(claim, _native.Ticket) else Hit(claim)
-
-
-def path_of(argument: str, path: object) -> str:
-    """Return a path as a text, with the home directory in place of `~`."""
-    try:
-        text = os.fsdecode(path)  # type: ignore[arg-type]
-    except TypeError:
-        raise ArgumentError(f"{argument}: expected a path, found `{type(path).__name__}`") from None
-    if "\0" in text:
-        raise ArgumentValueError(f"{argument}: expected a path, found one with a byte 0: {text!a}")
-    return os.path.expanduser(text)
 
 
 _open_caches: WeakSet[Cache] = WeakSet()

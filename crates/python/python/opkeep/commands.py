@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 
 from . import _native
 from ._log import log
-from .cache import path_of
+from ._paths import path_of
 from .errors import CommandError, UsageError
 
 if TYPE_CHECKING:

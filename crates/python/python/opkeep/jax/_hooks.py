@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _native
 from .._log import logger
+from .._paths import path_of
 from .._remote import settings
 from .._root import default_root
-from ..cache import path_of
 from ..errors import ArgumentError, ArgumentValueError, Error
 from ._cache import Compile, SharedCache
 from ._toolchain import packages
