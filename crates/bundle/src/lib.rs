@@ -73,6 +73,6 @@ pub use format::{BUNDLE_FORMAT, MAX_BLOCK_BYTES};
 #[doc(hidden)]
 pub use fuzz::fuzz;
 pub use index::{Index, IndexedBlock, IndexedEntry};
-pub use portable::{entry_message, entry_signatures, portable_entry};
+pub use portable::{entry_message, entry_signatures, portable_entry, stored_signatures};
 pub use reader::{BundleBlock, BundleReader, CompressedBlock};
 pub use writer::{BundleWriter, Signer, WrittenBundle};

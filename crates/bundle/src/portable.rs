@@ -2,7 +2,8 @@
 //!
 //! Two stores have the same entry with other times, other stamps and members in another order: a store renews the rules of an
 //! entry, and appends what it renews. A bundle has the entry without a validation stamp and without a time, its members sorted by
-//! name, the eager ones first. Its compile time stays, since a store evicts by it, and so do its signatures.
+//! name, the eager ones first. Its compile time stays, since a store evicts by it, and so do its signatures, without the namespace that the
+//! store recorded with them.
 
 use std::time::SystemTime;
 
@@ -26,7 +27,9 @@ pub fn portable_entry(
     let key = entry.key();
     let invalid = |problem: EntryProblem| BundleError::entry(target, key, problem);
     check_members(entry).map_err(invalid)?;
-    let encoded = signatures.map(Signatures::encode);
+    let stored = entry_signatures(entry);
+    let portable = signatures.unwrap_or(&stored).without_namespace();
+    let encoded = (signatures.is_some() || portable != stored).then(|| portable.encode());
     let mut members: Vec<_> = entry.members().collect();
     if let Some(encoded) = &encoded {
         members.retain(|(name, ..)| *name != SIGNATURES_MEMBER);
@@ -64,6 +67,14 @@ pub fn entry_message(namespace: &str, target: &str, entry: &Entry) -> Result<Mes
     });
     let content = EntryDigest::of(key, members)?;
     Ok(SignedEntry { format: ENTRY_FORMAT, namespace, target, key, content: &content }.message())
+}
+
+/// Returns the member with the signatures of an entry that came from elsewhere, as a store keeps it: with the namespace in which they
+/// were verified, and not with the one that the entry came with. `None`: the entry is kept as it is.
+pub fn stored_signatures(entry: &Entry, verified_in: Option<&str>) -> Option<Vec<u8>> {
+    let found = entry_signatures(entry);
+    let stored = verified_in.map_or_else(|| found.without_namespace(), |name| found.with_namespace(name));
+    (stored != found).then(|| stored.encode())
 }
 
 /// Returns the signatures of an entry. One whose signatures cannot be read has none.

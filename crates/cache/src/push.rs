@@ -7,7 +7,7 @@ use opkeep_store::{Lookup, TargetStore, UnsentEntry};
 
 use crate::nothing_sent::NothingSent;
 use crate::remote::{Limits, RemoteTarget, SentEntry};
-use crate::signing::Sendable;
+use crate::signing::{NotSendable, Sendable};
 use crate::tiers::Target;
 use crate::upload::MAX_BATCH;
 use crate::warning::WarningKind;
@@ -25,6 +25,9 @@ pub struct PushReport {
     pub skipped: usize,
     /// The number of entries that are not sent, since the remote tier takes none of their size.
     pub too_large: usize,
+    /// The number of entries that are not sent, since they are of another namespace and another host built them: this host signs only what
+    /// it built.
+    pub other_namespace: usize,
     /// The reason why no entry is sent at all, whatever the store has.
     pub nothing_sent: Option<NothingSent>,
 }
@@ -101,11 +104,20 @@ impl<'a> Push<'a> {
         }
         let sendable = match self.store.peek(&key) {
             Lookup::Hit(entry) if entry.validation() > 0 => {
-                let sendable = self.target.trust.sendable(&entry).inspect_err(|why| {
-                    let path = self.store.path(&key);
-                    let text = format_args!("the entry `{}` is not sent: {why}", path.display());
-                    self.target.warn(WarningKind::Reading, text);
-                });
+                let sendable = self.target.trust.sendable(&entry);
+                match &sendable {
+                    Ok(_) => {}
+                    Err(NotSendable::OtherNamespace) => {
+                        self.store.mark_sent(&key, true);
+                        self.report.other_namespace += 1;
+                        return;
+                    }
+                    Err(NotSendable::Invalid(why)) => {
+                        let path = self.store.path(&key);
+                        let text = format_args!("the entry `{}` is not sent: {why}", path.display());
+                        self.target.warn(WarningKind::Reading, text);
+                    }
+                }
                 match sendable {
                     Ok(Some(sendable)) if !self.remote.takes(sendable.file().len()) => {
                         self.store.mark_sent(&key, true);

@@ -61,15 +61,14 @@ impl Refusal {
     pub(crate) fn invalid(reason: impl ToString) -> Self {
         Self { kind: RefusalKind::Invalid, reason: reason.to_string() }
     }
-}
 
-impl From<Untrusted> for Refusal {
-    fn from(untrusted: Untrusted) -> Self {
+    /// No trusted key vouches for it in `namespace`.
+    pub(crate) fn untrusted(untrusted: Untrusted, namespace: &str) -> Self {
         let kind = match untrusted {
             Untrusted::NoSignature => RefusalKind::Unsigned,
             Untrusted::WrongSignature { .. } => RefusalKind::Forged,
             _ => RefusalKind::Untrusted,
         };
-        Self { kind, reason: untrusted.to_string() }
+        Self { kind, reason: untrusted.in_namespace(namespace).to_string() }
     }
 }

@@ -11,6 +11,7 @@ use opkeep_store::{
     CacheMode, Counter, DamagedEntry, Entry, EntryBuilder, KeyLock, Lookup, OpenEntry, Overwrite, PutOutcome,
     Store, StoreError, TargetStore,
 };
+use opkeep_trust::SIGNATURES_MEMBER;
 
 use crate::event::Events;
 use crate::for_others::IsForOthers;
@@ -335,7 +336,11 @@ impl Target {
         self.tally.add(Counter::RemoteHits, 1);
         self.remote.iter().for_each(|remote| remote.finished(entry.key()));
         // The hit does not depend on the local store, and `put` warns of an error.
-        let stamped = entry.revalidated(stamp, &borrowed(&renewed));
+        let signatures = self.trust.kept_signatures(&entry);
+        let renewed = borrowed(&renewed);
+        let signatures = signatures.iter().map(|member| (SIGNATURES_MEMBER, member.as_slice()));
+        let renewed: Vec<_> = renewed.into_iter().chain(signatures).collect();
+        let stamped = entry.revalidated(stamp, &renewed);
         // An entry of the local store that is not trusted was not seen by the caller, and gives way.
         let is_replaced = self.trust.demands_signatures();
         let overwrite = if is_replaced { Overwrite::Always } else { missing.overwrite() };

@@ -70,4 +70,4 @@ pub use signature::Signature;
 pub use signatures::{SIGNATURES_MEMBER, Signatures, SignaturesTooLarge};
 pub use signing_key::SigningKey;
 pub use trusted_keys::TrustedKeys;
-pub use untrusted::Untrusted;
+pub use untrusted::{Untrusted, UntrustedIn};

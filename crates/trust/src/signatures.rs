@@ -10,10 +10,16 @@ use crate::signature::Signature;
 /// The name of the member of an entry that keeps its signatures.
 pub const SIGNATURES_MEMBER: &str = "signatures";
 
+/// The start of the line with the namespace.
+const NAMESPACE: &[u8] = b"namespace ";
+
 /// The signatures of an entry by any number of signers, up to [`MAX_LINES`](Self::MAX_LINES).
 ///
 /// Encoded as lines, sorted by their bytes, each with one signature. Other lines are kept, so that a later version can add
 /// signatures of other kinds; they count as no signature.
+///
+/// In a store, one more line, `namespace NAME`, has the namespace that the signatures were made for: hosts use one store for several
+/// namespaces, and the name is needed to verify a signature. The line proves nothing. An entry that leaves the store goes without it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signatures {
     lines: BTreeSet<Vec<u8>>,
@@ -67,6 +73,37 @@ impl Signatures {
         self.lines.len() < Self::MAX_LINES && bytes + line < Self::MAX_BYTES
     }
 
+    /// The namespaces that the signatures of an entry in a store may be for: the recorded one, if there is one, and `current`.
+    pub fn namespaces<'a>(&'a self, current: &'a str) -> impl Iterator<Item = &'a str> {
+        let recorded = self.namespace().filter(|recorded| *recorded != current);
+        recorded.into_iter().chain([current])
+    }
+
+    /// The namespace that a store recorded with the signatures. `None`: there is no record, or there are several.
+    pub fn namespace(&self) -> Option<&str> {
+        let mut records = self.lines.iter().filter_map(|line| namespace_in(line));
+        records.next().filter(|_| records.next().is_none())
+    }
+
+    /// The signatures as a store keeps them, with a record of the namespace that they are for. Without a record if the name has white
+    /// space, or if there is no space for it.
+    #[must_use]
+    pub fn with_namespace(&self, namespace: &str) -> Self {
+        let mut recorded = self.without_namespace();
+        let line = [NAMESPACE, namespace.as_bytes()].concat();
+        if namespace_in(&line).is_some() && recorded.has_space_for(line.len()) {
+            recorded.lines.insert(line);
+        }
+        recorded
+    }
+
+    /// The signatures as they leave a store.
+    #[must_use]
+    pub fn without_namespace(&self) -> Self {
+        let lines = self.lines.iter().filter(|line| !line.starts_with(NAMESPACE));
+        Self { lines: lines.cloned().collect() }
+    }
+
     /// The signatures, in the order of their lines.
     pub fn iter(&self) -> impl Iterator<Item = Signature> {
         self.lines.iter().filter_map(|line| read(line))
@@ -76,6 +113,12 @@ impl Signatures {
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
+}
+
+/// The namespace in a line, if it is a record of one. No signature begins as such a line does: it has no space.
+fn namespace_in(line: &[u8]) -> Option<&str> {
+    let name = str::from_utf8(line.strip_prefix(NAMESPACE)?).ok()?;
+    (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
 }
 
 /// The signature in a line, if it has one.

@@ -30,6 +30,35 @@ pub enum Untrusted {
     },
 }
 
+/// The same with the namespace that a signature was demanded for: a signature that was made for another one does not count, and looks
+/// as if another key had made it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{untrusted}{}", in_namespace(untrusted, namespace))]
+pub struct UntrustedIn {
+    /// The reason.
+    pub untrusted: Untrusted,
+    /// The namespace.
+    pub namespace: String,
+}
+
+impl Untrusted {
+    /// Adds the namespace that a signature was demanded for.
+    pub fn in_namespace(self, namespace: &str) -> UntrustedIn {
+        UntrustedIn { untrusted: self, namespace: namespace.to_owned() }
+    }
+}
+
+fn in_namespace(untrusted: &Untrusted, namespace: &str) -> String {
+    match untrusted {
+        Untrusted::WrongSignature { .. } => {
+            format!(
+                " in the namespace `{namespace}`; a signature counts in the namespace that it was made for"
+            )
+        }
+        Untrusted::NoSignature | Untrusted::UnknownSigner { .. } => String::new(),
+    }
+}
+
 /// The first names.
 fn names(names: &BTreeSet<KeyName>) -> String {
     const MAX: usize = 3;

@@ -29,7 +29,8 @@ pub struct TrustConfig {
     /// Which entries are taken; all of them by default.
     pub policy: SignaturePolicy,
     /// The namespace that entries are signed for; that of the remote tier by default, and without one that of hosts that set none. An
-    /// entry that was signed for another one is not taken: so a host that uses its store without the remote tier for a while sets it.
+    /// entry of the remote tier or of a bundle that was signed for another one is not taken. The local store keeps the namespace of each
+    /// entry, and takes it in all; entries that earlier versions stored without it are taken in their own.
     pub namespace: Option<Namespace>,
     /// The file of the key by which this host recognizes what it built itself. It is used only with trusted keys, and made if it
     /// is missing. It must be outside of the store: other users who may write to a shared store, and everyone who gets a copy of

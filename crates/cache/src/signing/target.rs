@@ -5,12 +5,12 @@ use std::fmt;
 use std::io::{Read, Seek};
 use std::sync::Arc;
 
-use opkeep_bundle::{BundleReader, Signer};
+use opkeep_bundle::{BundleReader, Signer, stored_signatures};
 use opkeep_digest::Digest;
 use opkeep_store::{ENTRY_FORMAT, Entry, EntryBuilder, EntryHead, EntryMembers};
 use opkeep_trust::{
     EntryDigest, MemberDigest, Message, SIGNATURES_MEMBER, Signatures, SignedEntry, SignerId, SigningKey,
-    TrustedKeys,
+    Untrusted,
 };
 
 use super::keys::Keys;
@@ -102,8 +102,8 @@ impl TargetTrust {
 
     /// Whether the list of a bundle may be believed.
     pub(crate) fn check_bundle<R: Read + Seek>(&self, bundle: &BundleReader<R>) -> Result<(), Refusal> {
-        bundle.check_signature(&self.keys.policy, self.namespace.as_str())?;
-        Ok(())
+        let checked = bundle.check_signature(&self.keys.policy, self.namespace.as_str());
+        checked.map(drop).map_err(|untrusted| self.refusal(untrusted))
     }
 
     /// Returns what signs the lists of bundles. The entries in them have signatures of their own.
@@ -150,16 +150,25 @@ impl TargetTrust {
             digests.iter().map(|(name, bytes, digest)| MemberDigest { name, bytes: *bytes, digest });
         // What cannot be signed is an entry without signatures.
         let Ok(content) = EntryDigest::of(key, digests) else { return OwnSignatures::default() };
-        let message = self.message(key, &content);
-        let signatures = |keys: &[Option<&SigningKey>]| {
-            let signatures: Signatures = keys.iter().flatten().map(|key| key.sign(&message)).collect();
-            Some(signatures.encode()).filter(|encoded| !encoded.is_empty())
+        let message = self.message(self.namespace.as_str(), key, &content);
+        let signatures = |keys: &[Option<&SigningKey>]| -> Signatures {
+            keys.iter().flatten().map(|key| key.sign(&message)).collect()
         };
+        let local = signatures(&[signing, host]).with_namespace(self.namespace.as_str());
+        let sent = Some(signatures(&[signing])).filter(|sent| !sent.is_empty());
         let signer = signing.map(|key| key.public_key().signer());
-        OwnSignatures { local: signatures(&[signing, host]), sent: signatures(&[signing]), signer }
+        OwnSignatures { local: Some(local.encode()), sent: sent.map(|sent| sent.encode()), signer }
     }
 
-    /// Checks that an entry from the remote tier is one for other hosts, and its signatures.
+    /// Returns the member with the signatures of an entry that passed [`check_remote`](Self::check_remote), as the local store keeps it:
+    /// with the namespace in which the signatures counted. What the entry came with is dropped: the engine could state any namespace.
+    /// `None`: the entry is kept as it is.
+    pub(crate) fn kept_signatures(&self, entry: &Entry) -> Option<Vec<u8>> {
+        stored_signatures(entry, self.demands_signatures().then_some(self.namespace.as_str()))
+    }
+
+    /// Checks that an entry from the remote tier is one for other hosts, and its signatures, which count only in the namespace of this
+    /// cache: the engine could have moved the entry from another one.
     pub(crate) fn check_remote(&self, entry: &Entry) -> Result<(), Refusal> {
         if !self.is_for_others(entry) {
             return Err(Refusal::invalid("it can be used only by the machine that made it"));
@@ -167,22 +176,41 @@ impl TargetTrust {
         let Some(trusted) = self.keys.policy.trusted_keys() else { return Ok(()) };
         let signatures = signatures(entry.lazy_member(SIGNATURES_MEMBER).map(|found| found.map(Cow::from)));
         let signatures = signatures.map_err(Refusal::damaged)?;
-        trusted.verify(&self.message_of(entry).map_err(Refusal::damaged)?, &signatures)?;
-        Ok(())
+        let content = content_of(entry).map_err(Refusal::damaged)?;
+        let message = self.message(self.namespace.as_str(), entry.key(), &content);
+        let verified = trusted.verify(&message, &signatures);
+        verified.map(drop).map_err(|untrusted| self.refusal(untrusted))
+    }
+
+    fn refusal(&self, untrusted: Untrusted) -> Refusal {
+        Refusal::untrusted(untrusted, self.namespace.as_str())
     }
 
     /// Checks the signatures of an entry of the local store, whose member with the signatures `read` returns. The error is the
-    /// reason for people.
+    /// reason for people. They also count if they were made for the namespace that the store recorded with them: several namespaces
+    /// share a store, and the entry is the same kernel in each.
     pub(crate) fn check_local<'a, E: ToString>(
         &self,
         entry: &EntryHead,
         read: impl FnOnce(&str) -> Result<Option<Cow<'a, [u8]>>, E>,
     ) -> Result<(), String> {
         let Some(trusted) = &self.keys.local else { return Ok(()) };
-        let message = self.message_of(entry)?;
-        self.keys
-            .verified
-            .check(&message, || verify(trusted, &message, &signatures(read(SIGNATURES_MEMBER))?))
+        let (own, content) = (self.namespace.as_str(), content_of(entry)?);
+        let verified = &self.keys.verified;
+        if verified.knows(&self.message(own, entry.key(), &content)) {
+            return Ok(());
+        }
+        let signatures = signatures(read(SIGNATURES_MEMBER))?;
+        let mut reason = Ok(());
+        for namespace in signatures.namespaces(own) {
+            let message = self.message(namespace, entry.key(), &content);
+            let checked = verified.check(&message, || trusted.verify(&message, &signatures).map(drop));
+            match checked {
+                Ok(()) => return Ok(()),
+                Err(untrusted) => reason = Err(untrusted.in_namespace(namespace).to_string()),
+            }
+        }
+        reason
     }
 
     /// Checks the signatures of an entry that was read from the local store. The error is the reason for people.
@@ -204,59 +232,87 @@ impl TargetTrust {
     }
 
     /// Returns what is sent of an entry of the local store; `None` if other hosts cannot use it. One that this host built is signed
-    /// now, unless it is. Since others may write to the store, the host key's signature decides whether this host built it.
+    /// now, unless it is. Since others may write to the store, the host key's signature decides whether this host built it. In the
+    /// namespace of this cache, that of the signing key does as well; what the signing key signed for another namespace may have been
+    /// built by another host that has this key.
     ///
     /// # Errors
-    /// No trusted key vouches for the entry, and this host did not build it: no host would take it. The error is the reason for people.
-    pub(crate) fn sendable(&self, entry: &Entry) -> Result<Option<Sendable>, String> {
+    /// No trusted key vouches for the entry in this namespace, and this host did not build it: no host would take it.
+    pub(crate) fn sendable(&self, entry: &Entry) -> Result<Option<Sendable>, NotSendable> {
         // A file that is encoded again gets new digests, which must not cover up damage.
         for name in entry.names() {
-            entry.lazy_member(name).map_err(|damage| damage.to_string())?;
+            entry.lazy_member(name).map_err(NotSendable::invalid)?;
         }
         if !self.is_for_others(entry) {
             return Ok(None);
         }
-        let message = self.message_of(entry)?;
-        let found = signatures(entry.lazy_member(SIGNATURES_MEMBER).map(|found| found.map(Cow::from)))?;
-        let is_of = |key: &SigningKey| {
-            let public = key.public_key();
+        let (own, content) = (self.namespace.as_str(), content_of(entry).map_err(NotSendable::invalid)?);
+        let message = |namespace| self.message(namespace, entry.key(), &content);
+        let found = signatures(entry.lazy_member(SIGNATURES_MEMBER).map(|found| found.map(Cow::from)));
+        let found = found.map_err(NotSendable::invalid)?;
+        let is_of = |key: &SigningKey, namespace| {
+            let (public, message) = (key.public_key(), message(namespace));
             found.iter().any(|signature| public.verifies(&message, &signature))
         };
         let signing = self.keys.signing.as_deref();
-        let is_own = signing.is_some_and(is_of) || self.keys.host.as_ref().is_some_and(is_of);
+        let built_here = |key: &SigningKey| found.namespaces(own).any(|namespace| is_of(key, namespace));
+        let is_own =
+            signing.is_some_and(|key| is_of(key, own)) || self.keys.host.as_ref().is_some_and(built_here);
         let (signer, signatures) = match (signing.filter(|_| is_own), self.keys.policy.trusted_keys()) {
             (Some(signing), _) => {
-                (Some(signing.public_key().signer()), [signing.sign(&message)].into_iter().collect())
+                (Some(signing.public_key().signer()), [signing.sign(&message(own))].into_iter().collect())
             }
-            (None, Some(trusted)) => {
-                let key = trusted.verify(&message, &found).map_err(|untrusted| untrusted.to_string())?;
-                (Some(key.signer()), found)
-            }
-            (None, None) => (None, found),
+            (None, Some(trusted)) => match trusted.verify(&message(own), &found) {
+                Ok(key) => (Some(key.signer()), found.without_namespace()),
+                Err(untrusted) => return Err(self.not_sendable(entry, untrusted)),
+            },
+            (None, None) => (None, found.without_namespace()),
         };
         let encoded = signatures.encode();
-        let builder = match encoded.is_empty() {
+        let builder = match found.is_empty() && signatures.is_empty() {
             true => entry.to_builder(),
             false => entry.to_builder().with_lazy(SIGNATURES_MEMBER, &encoded),
         };
-        let file = builder.encode(entry.key()).ok_or("it exceeds the bounds of an entry")?;
+        let file = builder.encode(entry.key());
+        let file = file.ok_or_else(|| NotSendable::invalid("it exceeds the bounds of an entry"))?;
         Ok(Some(Sendable { signer, file }))
     }
 
-    fn message_of(&self, entry: &EntryHead) -> Result<Message, String> {
-        let members = entry.member_heads().map(|member| MemberDigest {
-            name: member.name,
-            bytes: member.bytes,
-            digest: member.digest,
-        });
-        let content = EntryDigest::of(entry.key(), members).map_err(|repeated| repeated.to_string())?;
-        Ok(self.message(entry.key(), &content))
+    /// Returns why an entry is not sent that no trusted key signed for this namespace.
+    fn not_sendable(&self, entry: &Entry, untrusted: Untrusted) -> NotSendable {
+        match self.check_stored(entry) {
+            Ok(()) => NotSendable::OtherNamespace,
+            Err(_) => NotSendable::invalid(untrusted.in_namespace(self.namespace.as_str())),
+        }
     }
 
-    fn message(&self, key: &Digest, content: &EntryDigest) -> Message {
-        let (namespace, target) = (self.namespace.as_str(), self.target.as_str());
-        SignedEntry { format: ENTRY_FORMAT, namespace, target, key, content }.message()
+    fn message(&self, namespace: &str, key: &Digest, content: &EntryDigest) -> Message {
+        SignedEntry { format: ENTRY_FORMAT, namespace, target: &self.target, key, content }.message()
     }
+}
+
+/// The reason why an entry is not sent.
+#[derive(Debug)]
+pub(crate) enum NotSendable {
+    /// It is a valid entry of another namespace that another host built. This host signs only what it built.
+    OtherNamespace,
+    /// It is damaged, or not trusted. For people.
+    Invalid(String),
+}
+
+impl NotSendable {
+    fn invalid(reason: impl ToString) -> Self {
+        Self::Invalid(reason.to_string())
+    }
+}
+
+fn content_of(entry: &EntryHead) -> Result<EntryDigest, String> {
+    let members = entry.member_heads().map(|member| MemberDigest {
+        name: member.name,
+        bytes: member.bytes,
+        digest: member.digest,
+    });
+    EntryDigest::of(entry.key(), members).map_err(|repeated| repeated.to_string())
 }
 
 fn signatures<E: ToString>(member: Result<Option<Cow<'_, [u8]>>, E>) -> Result<Signatures, String> {
@@ -264,10 +320,6 @@ fn signatures<E: ToString>(member: Result<Option<Cow<'_, [u8]>>, E>) -> Result<S
         None => Ok(Signatures::new()),
         Some(bytes) => Signatures::parse(&bytes).map_err(|too_large| too_large.to_string()),
     }
-}
-
-fn verify(trusted: &TrustedKeys, message: &Message, signatures: &Signatures) -> Result<(), String> {
-    trusted.verify(message, signatures).map(drop).map_err(|untrusted| untrusted.to_string())
 }
 
 impl fmt::Debug for TargetTrust {

@@ -14,14 +14,19 @@ const MAX: usize = 4096;
 pub(super) struct Verified(Mutex<HashSet<Box<[u8]>>>);
 
 impl Verified {
+    /// Whether the message is known to be signed.
+    pub(super) fn knows(&self, message: &Message) -> bool {
+        // In a forked child the lock may be held for ever: then it verifies each time.
+        self.0.try_lock().is_ok_and(|known| known.contains(message.as_bytes()))
+    }
+
     /// Whether `verify` returned `Ok` for the message before, or does now.
     pub(super) fn check<E>(
         &self,
         message: &Message,
         verify: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
-        // In a forked child the lock may be held for ever: then it verifies each time.
-        if self.0.try_lock().is_ok_and(|known| known.contains(message.as_bytes())) {
+        if self.knows(message) {
             return Ok(());
         }
         verify()?;

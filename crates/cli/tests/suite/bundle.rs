@@ -299,7 +299,8 @@ fn a_reader_with_trusted_keys_takes_nothing_unsigned() {
     other
         .run(&[&["bundle", "import", "all.bundle"], &namespace[..]].concat())
         .ended_with(2)
-        .says("is not that of");
+        .says("is not that of")
+        .says("in the namespace `team`");
     assert!(other.entries().is_empty());
     let inspected = json(&other, &["bundle", "inspect", "all.bundle", "--trusted-keys", "@builds-2.list"], 1);
     assert!(inspected["untrusted"].is_string(), "{inspected}");
@@ -377,6 +378,15 @@ fn an_input_is_not_replaced() {
         assert!(fs::read(place.path(output)).unwrap() == before, "{output}");
     }
 }
+    // So is nothing of another namespace that a trusted key signed.
+    let team = ["--remote-namespace", "team"];
+    export(&place, &[&["--sign-key", "builds-1"], &team[..]].concat()).ended_with(0);
+    fs::copy(place.path("all.bundle"), unsigned.path("team.bundle")).unwrap();
+    let of_team = ["bundle", "import", "team.bundle", "--trusted-keys", "@builds-1.list"];
+    let existing = json(&unsigned, &[&of_team[..], &team].concat(), 0);
+    assert_eq!(existing["files"][0]["existing"], kernels, "{existing}");
+    export(&place, &["--sign-key", "builds-1"]).ended_with(0);
+
 
 /// The standard input may never end.
 #[test]

@@ -85,6 +85,38 @@ fn a_consumer_uses_what_a_trusted_key_signed() {
     assert_eq!((healed.count("reused"), warnings(&healed)), (1, vec![]));
 }
 
+/// Two products build with one store and keys: each uses what the other one compiled, again and again.
+#[test]
+fn namespaces_share_a_store() {
+    let cluster = Cluster::new(&["builds"]);
+    let (builder, consumer) = (Place::new(), Place::new());
+    let build = |host: &Place, namespace: &str, signs| {
+        let inputs = [SQUARE, "--remote-namespace", namespace];
+        let ran = cluster.build(host, &inputs, signs, Some("builds.pub"));
+        (["compiled", "from_remote", "reused"].map(|outcome| ran.count(outcome)), warnings(&ran))
+    };
+    assert_eq!(build(&builder, "vision", Some("builds")).0, [1, 0, 0]);
+    assert_eq!(build(&consumer, "vision", None).0[1], 1);
+    for namespace in ["speech", "vision", "speech"] {
+        assert_eq!(build(&builder, namespace, Some("builds")), ([0, 0, 1], vec![]), "{namespace}");
+        assert_eq!(build(&consumer, namespace, None), ([0, 0, 1], vec![]), "{namespace}");
+    }
+    // What the consumer found is not signed for another namespace, and the push says why.
+    let url = format!("file://{}", cluster.path("shared"));
+    let list = format!("@{}", cluster.path("builds.pub"));
+    let push = |host: &Place, namespace: &str| {
+        let key = cluster.path("builds");
+        let args = ["remote", "push", &url, "--all", "--remote-namespace", namespace, "--sign-key", &key];
+        let state = host.path("state");
+        let env = [("XDG_STATE_HOME", state.to_str().unwrap())];
+        host.run_with(&[&args[..], &["--trusted-keys", &list]].concat(), &env).ended_with(0)
+    };
+    push(&consumer, "speech").prints("sent 0 kernels, 1 of another namespace and not compiled here");
+    assert_eq!(cluster.objects().len(), 1);
+    push(&builder, "speech").prints("sent 1 kernel");
+    assert_eq!(cluster.objects().len(), 2);
+}
+
 /// A kernel of another key under this key, with digests that fit, and every kernel without a signature.
 #[test]
 fn forged_kernels_are_refused_compiled_and_replaced() {

@@ -100,3 +100,39 @@ fn a_signature_finds_space() {
     signatures.insert(&one);
     assert_eq!(signatures.iter().count(), max);
 }
+
+/// A store records which namespace the signatures are for. It proves nothing, and is no signature.
+#[test]
+fn a_store_records_a_namespace() {
+    let one = key("one").sign(&message(b"x"));
+    let signatures: Signatures = [one.clone()].into_iter().collect();
+    assert_eq!((signatures.namespace(), signatures.namespaces("b").collect::<Vec<_>>()), (None, vec!["b"]));
+    let recorded = signatures.with_namespace("a");
+    assert_eq!(recorded.encode(), format!("namespace a\n{one}\n").into_bytes());
+    assert_eq!(Signatures::parse(&recorded.encode()).as_ref(), Ok(&recorded));
+    assert_eq!(recorded.iter().collect::<Vec<_>>(), [one]);
+    assert_eq!(recorded.namespace(), Some("a"));
+    assert_eq!(recorded.namespaces("b").collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(recorded.namespaces("a").collect::<Vec<_>>(), ["a"]);
+    // There is one record, and none leaves the store.
+    assert_eq!(recorded.with_namespace("c"), signatures.with_namespace("c"));
+    assert_eq!(recorded.without_namespace(), signatures);
+    let twice = Signatures::parse(b"namespace a\nnamespace b\n").unwrap();
+    assert_eq!((twice.namespace(), twice.without_namespace().is_empty()), (None, true));
+    for other in ["namespace ", "namespace a b", "namespacea", " namespace a", "namespace a\t"] {
+        assert_eq!(Signatures::parse(other.as_bytes()).unwrap().namespace(), None, "{other}");
+    }
+    for other in ["", "a b", "a\nb"] {
+        assert_eq!(signatures.with_namespace(other), signatures, "{other}");
+    }
+}
+
+/// No signature makes way for the record.
+#[test]
+fn a_namespace_without_space_is_not_recorded() {
+    let full = Signatures::parse(made_up_lines(Signatures::MAX_LINES).as_bytes()).unwrap();
+    assert_eq!(full.with_namespace("a"), full);
+    let space = Signatures::parse(made_up_lines(Signatures::MAX_LINES - 1).as_bytes()).unwrap();
+    assert_eq!(space.with_namespace("a").namespace(), Some("a"));
+    assert!(Signatures::parse(&space.with_namespace("a").encode()).is_ok());
+}

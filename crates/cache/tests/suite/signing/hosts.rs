@@ -249,39 +249,6 @@ fn an_older_signed_entry_is_as_trusted_as_its_signer() {
     assert_eq!(hit(claim(&takes(&[old, new]).1, "relu")), (3, Source::Remote));
 }
 
-/// Products and teams on one engine.
-#[test]
-fn namespaces_are_kept_apart() {
-    let (remote, one) = (FakeRemote::new(), &new_key("one"));
-    let in_namespace = |host: &Host, namespace: &str, trust: &TrustConfig| {
-        let mut remote = remote_config(&remote);
-        remote.namespace = namespace.parse().unwrap();
-        open(config(host, &remote, trust))
-    };
-    let named = |namespace: &str| {
-        let names = ObjectNames::new(&namespace.parse().unwrap(), TARGET).unwrap();
-        names.entry_of(&key("relu"), Some(signer(one)))
-    };
-    let (builds, takes) = (trust(Some(one), None), trust(None, Some(&[one])));
-    publish(build(claim(&in_namespace(&Host::new(), "vision", &builds), "relu")), 1);
-    let consumer = Host::new();
-    drop(build(claim(&in_namespace(&consumer, "speech", &takes), "relu")));
-    assert!(consumer.warnings().is_empty());
-    // Nor is it taken if someone copies it there, or into a store.
-    remote.set_object(&named("speech"), remote.object(&named("vision")).unwrap());
-    drop(build(claim(&in_namespace(&consumer, "speech", &takes), "relu")));
-    assert_eq!(consumer.warned(), [WarningKind::Remote]);
-    assert_eq!(hit(claim(&in_namespace(&consumer, "vision", &takes), "relu")), (1, Source::Remote));
-    drop(build(claim(&in_namespace(&consumer, "speech", &takes), "relu")));
-    assert_eq!(consumer.warned(), [WarningKind::Reading, WarningKind::Remote]);
-    // Without the remote tier, the namespace can be stated.
-    let mut alone = config(&consumer, &remote_config(&remote), &takes);
-    (alone.remote, alone.trust.namespace) = (None, Some("vision".parse().unwrap()));
-    assert_eq!(hit(claim(&open(alone.clone()), "relu")), (1, Source::Local));
-    alone.trust.namespace = None;
-    drop(build(claim(&open(alone), "relu")));
-}
-
 /// A host whose own key is not trusted by itself waits for no other host: it could not use what it waits for.
 #[test]
 fn a_host_that_does_not_trust_its_own_key_sends_without_leases() {

@@ -4,6 +4,7 @@
 
 mod forged;
 mod hosts;
+mod namespaces;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

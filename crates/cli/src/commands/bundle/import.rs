@@ -14,6 +14,7 @@ use opkeep_bundle::{BundleBlock, BundleError, BundleReader, CompressedBlock, Ind
 use opkeep_digest::Digest;
 use opkeep_fs::{CancelToken, map};
 use opkeep_store::{Entry, Lookup, Overwrite, PutOutcome, Store, StoreError, TargetStore};
+use opkeep_trust::SIGNATURES_MEMBER;
 use opkeep_validator::Validator;
 use serde::Serialize;
 
@@ -135,6 +136,7 @@ impl Import {
     fn file(&mut self, path: &Path, progress: &dyn Fn(u64, u64)) -> anyhow::Result<ImportedFile> {
         let mut reader = source::open(path, &mut self.standard)?;
         let signed_by = reader.check_signature(&self.trust.policy, &self.trust.namespace);
+        let signed_by = signed_by.map_err(|untrusted| untrusted.in_namespace(&self.trust.namespace));
         let signed_by = signed_by.with_context(|| format!("`{}` is not taken", path.display()))?;
         let mut imported = ImportedFile {
             file: json::path(path),
@@ -228,7 +230,9 @@ impl Import {
         let Some(indexed) = block.entries().nth(place) else { return Taken::Existing };
         let Some(target) = self.targets.get(indexed.target) else { return Taken::Existing };
         let existing = match target.peek(indexed.key) {
-            Lookup::Hit(entry) if self.trust.check(indexed.target, &entry).is_ok() => return Taken::Existing,
+            Lookup::Hit(entry) if self.trust.check_stored(indexed.target, &entry).is_ok() => {
+                return Taken::Existing;
+            }
             Lookup::Hit(_) => Overwrite::Always,
             Lookup::Miss(_) => Overwrite::Never,
         };
@@ -251,6 +255,11 @@ impl Import {
     ) -> Taken {
         // The time of the bundle is none, and the first build that uses it sets the stamp.
         let builder = entry.to_builder().created(SystemTime::now());
+        let signatures = self.trust.stored_signatures(entry);
+        let builder = match &signatures {
+            Some(signatures) => builder.with_lazy(SIGNATURES_MEMBER, signatures),
+            None => builder,
+        };
         match target.put_replacing(indexed.key, &builder, existing) {
             Ok(PutOutcome::Existing) => Taken::Existing,
             Ok(PutOutcome::Published) if existing == Overwrite::Always => Taken::Replaced,

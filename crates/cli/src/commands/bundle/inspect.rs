@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let mut reader = source::open(&args.file, &mut standard)?;
     let (signed_by, untrusted) = match reader.check_signature(&trust.policy, &trust.namespace) {
         Ok(key) => (key.map(SignerOutput::from), None),
-        Err(untrusted) => (None, Some(untrusted.to_string())),
+        Err(untrusted) => (None, Some(untrusted.in_namespace(&trust.namespace).to_string())),
     };
     let validator = Validator::builtin();
     let progress = output.progress();

@@ -1,6 +1,6 @@
 //! Flags about signatures.
 
-use opkeep_bundle::{entry_message, entry_signatures};
+use opkeep_bundle::{entry_message, entry_signatures, stored_signatures};
 use opkeep_cache::Namespace;
 use opkeep_store::Entry;
 use opkeep_trust::{PublicKey, SignaturePolicy};
@@ -52,13 +52,40 @@ impl TrustArgs {
 }
 
 impl Trust {
-    /// Whether an entry may be taken: `Err` with the reason why not.
+    /// Whether an entry of a bundle may be taken: `Err` with the reason why not. Signatures for another namespace do not count: someone may
+    /// have moved the entry.
     pub(crate) fn check(&self, target: &str, entry: &Entry) -> Result<(), String> {
+        self.check_in([self.namespace.as_str()], target, entry)
+    }
+
+    /// The same of an entry of the store, which may be for the namespace that the store recorded.
+    pub(crate) fn check_stored(&self, target: &str, entry: &Entry) -> Result<(), String> {
+        self.check_in(entry_signatures(entry).namespaces(&self.namespace), target, entry)
+    }
+
+    fn check_in<'n>(
+        &self,
+        namespaces: impl IntoIterator<Item = &'n str>,
+        target: &str,
+        entry: &Entry,
+    ) -> Result<(), String> {
         if self.policy.trusted_keys().is_none() {
             return Ok(());
         }
-        let message = entry_message(&self.namespace, target, entry).map_err(|error| error.to_string())?;
-        let checked = self.policy.check(&message, &entry_signatures(entry));
-        checked.map(drop).map_err(|untrusted| untrusted.to_string())
+        let (mut checked, signatures) = (Ok(()), entry_signatures(entry));
+        for namespace in namespaces {
+            let message = entry_message(namespace, target, entry).map_err(|error| error.to_string())?;
+            match self.policy.check(&message, &signatures) {
+                Ok(_) => return Ok(()),
+                Err(untrusted) => checked = Err(untrusted.in_namespace(namespace).to_string()),
+            }
+        }
+        checked
+    }
+
+    /// Returns the member with the signatures of an entry of a bundle that may be taken, as the store keeps it. `None`: as it is.
+    pub(crate) fn stored_signatures(&self, entry: &Entry) -> Option<Vec<u8>> {
+        let demands_signatures = self.policy.trusted_keys().is_some();
+        stored_signatures(entry, demands_signatures.then_some(self.namespace.as_str()))
     }
 }

@@ -30,7 +30,8 @@ none is that of the signing key, a kernel replaces the one there, which this hos
 
 With --all, every kernel of the store that a build validated is sent, to fill a new remote cache.
 Imported kernels are never sent, nor are files that work only on this machine. With --sign-key, kernels are signed as a build signs them: those
-that this host compiled.
+that this host compiled. With --trusted-keys as well, a kernel that another host signed for another
+namespace is not sent to this one.
 Exit code 0: all was sent; 1: something could not be sent; 2: the store cannot be opened or written,
 URL is not valid, nothing signs kernels, or OPKEEP_REMOTE_MODE is read or off.";
 
@@ -65,6 +66,7 @@ struct TargetOutput {
     left: usize,
     skipped: usize,
     too_large: usize,
+    other_namespace: usize,
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
@@ -108,6 +110,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             left: report.left,
             skipped: report.skipped,
             too_large: report.too_large,
+            other_namespace: report.other_namespace,
         });
     }
     progress.done();
@@ -136,8 +139,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 }
 
 fn summary(report: &PushReport, all: bool) -> String {
-    let PushReport { sent, left, skipped, too_large, .. } = *report;
-    match (sent + left + skipped + too_large, all) {
+    let PushReport { sent, left, skipped, too_large, other_namespace, .. } = *report;
+    match (sent + left + skipped + too_large + other_namespace, all) {
         (0, true) => return "sent 0 kernels: the store has none".to_owned(),
         (0, false) => return "sent 0 kernels: builds left none; --all sends all of the store".to_owned(),
         _ => {}
@@ -146,6 +149,7 @@ fn summary(report: &PushReport, all: bool) -> String {
     for (count, what) in [
         (left, "still to be sent"),
         (skipped, "not for other hosts"),
+        (other_namespace, "of another namespace and not compiled here"),
         (too_large, "larger than the engine takes"),
     ] {
         if count > 0 {
