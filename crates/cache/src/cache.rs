@@ -182,14 +182,7 @@ impl Cache {
             return all;
         }
         for target in targets {
-            let PushReport { sent, left, skipped, too_large, other_namespace, nothing_sent } =
-                target.push_unsent(deadline, cancel);
-            all.sent += sent;
-            all.left += left;
-            all.skipped += skipped;
-            all.too_large += too_large;
-            all.other_namespace += other_namespace;
-            all.nothing_sent = all.nothing_sent.or(nothing_sent);
+            all.add(target.push_unsent(deadline, cancel));
             target.share_plans(deadline, cancel);
         }
         all

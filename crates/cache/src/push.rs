@@ -1,9 +1,10 @@
 //! Entries of the local store that are sent to the remote tier outside of a build's uploads.
 
+use std::collections::HashSet;
 use std::mem;
 
 use opkeep_digest::Digest;
-use opkeep_store::{Lookup, TargetStore, UnsentEntry};
+use opkeep_store::{Destination, Lookup, TargetStore, UnsentEntry};
 
 use crate::nothing_sent::NothingSent;
 use crate::remote::{Limits, RemoteTarget, SentEntry};
@@ -28,6 +29,8 @@ pub struct PushReport {
     /// The number of entries that are not sent, since they are of another namespace and another host built them: this host signs only what
     /// it built.
     pub other_namespace: usize,
+    /// The number of entries that are to be sent to another engine or namespace, and stay marked.
+    pub elsewhere: usize,
     /// The reason why no entry is sent at all, whatever the store has.
     pub nothing_sent: Option<NothingSent>,
 }
@@ -36,32 +39,75 @@ impl PushReport {
     fn nothing(reason: NothingSent) -> Self {
         Self { nothing_sent: Some(reason), ..Self::default() }
     }
+
+    /// Adds the outcome of another target.
+    pub(crate) fn add(&mut self, other: Self) {
+        let Self { sent, left, skipped, too_large, other_namespace, elsewhere, nothing_sent } = other;
+        self.sent += sent;
+        self.left += left;
+        self.skipped += skipped;
+        self.too_large += too_large;
+        self.other_namespace += other_namespace;
+        self.elsewhere += elsewhere;
+        self.nothing_sent = self.nothing_sent.or(nothing_sent);
+    }
+}
+
+/// The marks whose entries are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marks {
+    /// Those that name this remote tier and namespace.
+    Own,
+    /// Those, and the ones that name none.
+    OwnAndUnnamed,
+}
+
+impl Marks {
+    fn include(self, mark: &UnsentEntry, own: &Destination) -> bool {
+        mark.destination.as_ref().map_or(self == Self::OwnAndUnnamed, |destination| destination == own)
+    }
 }
 
 impl Target {
+    /// Returns the number of entries that are still to be sent to the remote tier, 0 if nothing is sent.
+    pub(crate) fn count_unsent(&self) -> usize {
+        let remote = self.sending_remote().ok().zip(self.written_store());
+        remote.map_or(0, |(remote, store)| {
+            let own = remote.client().destination();
+            store.unsent().iter().filter(|mark| Marks::Own.include(mark, own)).count()
+        })
+    }
+
     /// Sends the marked entries of the local store. An entry replaces the one in the remote tier if a reader refused that as wrong.
-    pub(crate) fn push_unsent(&self, limits: Limits<'_>) -> PushReport {
-        let mut push = match Push::new(self, limits) {
+    pub(crate) fn push_unsent(&self, marks: Marks, limits: Limits<'_>) -> PushReport {
+        let mut push = match Push::new(self, marks, limits) {
             Ok(push) => push,
             Err(reason) => return PushReport::nothing(reason),
         };
-        for UnsentEntry { key, replaces, .. } in push.store.unsent() {
-            push.add(key, replaces);
+        let own = push.remote.client().destination();
+        let unsent = push.store.unsent();
+        for of_key in unsent.chunk_by(|one, next| one.key == next.key) {
+            let mut chosen = of_key.iter().filter(|mark| marks.include(mark, own)).peekable();
+            match chosen.peek() {
+                Some(first) => push.add(first.key, chosen.any(|mark| mark.replaces)),
+                None => push.report.elsewhere += 1,
+            }
         }
         push.end()
     }
 
     /// Sends all entries of the local store that other hosts can use.
     pub(crate) fn push_all(&self, limits: Limits<'_>) -> PushReport {
-        let mut push = match Push::new(self, limits) {
+        let mut push = match Push::new(self, Marks::OwnAndUnnamed, limits) {
             Ok(push) => push,
             Err(reason) => return PushReport::nothing(reason),
         };
+        let own = push.remote.client().destination();
         let unsent = push.store.unsent();
-        let replaces =
-            |key| unsent.binary_search_by_key(&key, |mark| mark.key).is_ok_and(|at| unsent[at].replaces);
+        let replacing = unsent.iter().filter(|mark| mark.replaces && push.marks.include(mark, own));
+        let replacing: HashSet<Digest> = replacing.map(|mark| mark.key).collect();
         for key in (0..=u8::MAX).flat_map(|first| push.store.keys_from(first)) {
-            push.add(key, replaces(key));
+            push.add(key, replacing.contains(&key));
         }
         push.end()
     }
@@ -72,6 +118,8 @@ struct Push<'a> {
     target: &'a Target,
     remote: &'a RemoteTarget,
     store: &'a TargetStore,
+    /// The marks that a sent entry no longer needs.
+    marks: Marks,
     limits: Limits<'a>,
     /// The entries of the next call that keep existing ones, and of the one that replaces them.
     batches: [Batch; 2],
@@ -87,11 +135,11 @@ struct Batch {
 }
 
 impl<'a> Push<'a> {
-    fn new(target: &'a Target, limits: Limits<'a>) -> Result<Self, NothingSent> {
+    fn new(target: &'a Target, marks: Marks, limits: Limits<'a>) -> Result<Self, NothingSent> {
         let remote = target.sending_remote()?;
         let store = target.written_store().ok_or(NothingSent::StoreNotWritten)?;
         let (batches, report) = Default::default();
-        Ok(Self { target, remote, store, limits, batches, report, has_ended: false })
+        Ok(Self { target, remote, store, marks, limits, batches, report, has_ended: false })
     }
 
     /// Sends an entry with the next call, if it is to be sent.
@@ -103,41 +151,40 @@ impl<'a> Push<'a> {
             return;
         }
         let sendable = match self.store.peek(&key) {
-            Lookup::Hit(entry) if entry.validation() > 0 => {
-                let sendable = self.target.trust.sendable(&entry);
-                match &sendable {
-                    Ok(_) => {}
-                    Err(NotSendable::OtherNamespace) => {
-                        self.store.mark_sent(&key, true);
-                        self.report.other_namespace += 1;
-                        return;
-                    }
-                    Err(NotSendable::Invalid(why)) => {
-                        let path = self.store.path(&key);
-                        let text = format_args!("the entry `{}` is not sent: {why}", path.display());
-                        self.target.warn(WarningKind::Reading, text);
-                    }
-                }
-                match sendable {
-                    Ok(Some(sendable)) if !self.remote.takes(sendable.file().len()) => {
-                        self.store.mark_sent(&key, true);
-                        self.report.too_large += 1;
-                        return;
-                    }
-                    sendable => sendable.ok().flatten(),
-                }
-            }
-            Lookup::Hit(_) | Lookup::Miss(opkeep_store::Miss::Absent) => None,
+            Lookup::Hit(entry) if entry.validation() > 0 => self.target.trust.sendable(&entry),
+            // Evicted, or not validated.
+            Lookup::Hit(_) | Lookup::Miss(opkeep_store::Miss::Absent) => Ok(None),
             Lookup::Miss(_) => {
                 self.report.left += 1;
                 return;
             }
         };
-        let Some(sendable) = sendable else {
-            // The entry was evicted, or no host could use it.
-            self.store.mark_sent(&key, true);
-            self.report.skipped += 1;
-            return;
+        let sendable = match sendable {
+            Ok(Some(sendable)) if self.remote.takes(sendable.file().len()) => sendable,
+            Ok(Some(_)) => {
+                self.unmark(&key, true);
+                self.report.too_large += 1;
+                return;
+            }
+            Ok(None) => {
+                self.unmark(&key, true);
+                self.report.skipped += 1;
+                return;
+            }
+            Err(why) => {
+                // A mark that names no namespace may be for another one.
+                self.store.mark_sent(&key, Some(self.remote.client().destination()), true);
+                match why {
+                    NotSendable::OtherNamespace => self.report.other_namespace += 1,
+                    NotSendable::Invalid(why) => {
+                        let path = self.store.path(&key);
+                        let text = format_args!("the entry `{}` is not sent: {why}", path.display());
+                        self.target.warn(WarningKind::Reading, text);
+                        self.report.skipped += 1;
+                    }
+                }
+                return;
+            }
         };
         let bytes = sendable.file().len() as u64;
         let batch = &self.batches[usize::from(replaces)];
@@ -147,6 +194,14 @@ impl<'a> Push<'a> {
         let batch = &mut self.batches[usize::from(replaces)];
         batch.entries.push((key, sendable));
         batch.bytes += bytes;
+    }
+
+    /// Removes the marks by which this push, or a later one, would send the entry again.
+    fn unmark(&self, key: &Digest, replaced: bool) {
+        self.store.mark_sent(key, Some(self.remote.client().destination()), replaced);
+        if self.marks == Marks::OwnAndUnnamed {
+            self.store.mark_sent(key, None, replaced);
+        }
     }
 
     /// Sends a batch in one call.
@@ -159,9 +214,7 @@ impl<'a> Push<'a> {
         match self.remote.put_many(&sent.collect::<Vec<_>>(), replaces, self.limits) {
             Ok(true) => {
                 self.report.sent += entries.len();
-                for (key, _) in &entries {
-                    self.store.mark_sent(key, replaces);
-                }
+                entries.iter().for_each(|(key, _)| self.unmark(key, replaces));
                 // Hosts that wait for entries of the same plan look for them.
                 self.remote.advance(entries.len() as u64);
             }

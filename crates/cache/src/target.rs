@@ -16,7 +16,7 @@ use crate::miss::Miss;
 use crate::peek::RemoteStatus;
 use crate::pending::PendingKey;
 use crate::protocol::Protocol;
-use crate::push::PushReport;
+use crate::push::{Marks, PushReport};
 use crate::query::Query;
 use crate::remote::Limits;
 use crate::ticket::Published;
@@ -191,16 +191,25 @@ impl TargetCache {
         Ok(protocol.wait(protocol.poll(pending)))
     }
 
-    /// Returns the number of entries that are still to be sent, 0 if this cache sends none.
+    /// Returns the number of entries that are still to be sent to the remote tier, 0 if this cache sends none.
     pub(crate) fn count_unsent(&self) -> usize {
-        let store = self.0.sending_remote().ok().and(self.0.written_store());
-        store.map_or(0, |store| store.unsent().len())
+        self.0.count_unsent()
     }
 
-    /// Sends the entries of the local store that earlier uploads left: those of a killed process, of a full queue, and of a failed
-    /// call. The deadline and the token end the calls.
+    /// Sends the entries of the local store that earlier uploads to this remote tier and namespace left: those of a killed process, of
+    /// a full queue, and of a failed call. What was to be sent elsewhere stays. The deadline and the token end the calls.
     pub fn push_unsent(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
-        self.0.push_unsent(limits(deadline, cancel))
+        self.0.push_unsent(Marks::Own, limits(deadline, cancel))
+    }
+
+    /// Does what [`push_unsent`](Self::push_unsent) does, and also sends the entries whose marks do not say where they were to be sent, as
+    /// those of earlier versions: for a caller that was told to send them here.
+    pub fn push_unsent_and_unnamed(
+        &self,
+        deadline: Option<Instant>,
+        cancel: Option<&CancelToken>,
+    ) -> PushReport {
+        self.0.push_unsent(Marks::OwnAndUnnamed, limits(deadline, cancel))
     }
 
     /// Stores one bundle in the remote tier for each plan that this process [fetched](Self::fetch), if there was none, and if the local

@@ -384,7 +384,7 @@ impl Target {
         let replaces = !self.shared.mode.reads() || remote.is_refused(key) || !self.shared.keys.takes_own();
         if let Some(store) = self.written_store() {
             // Without the mark, the entry is sent once, or never.
-            let _ = store.mark_unsent(key, replaces);
+            let _ = store.mark_unsent(key, remote.client().destination(), replaces);
         }
         let state = Arc::new(UploadState::default());
         self.shared.uploads().add(Upload {
@@ -400,9 +400,9 @@ impl Target {
         Some(state)
     }
 
-    /// Drops the mark by which an earlier entry of `key` was to be sent: the mark would send the one that stays here.
+    /// Drops the marks by which an earlier entry of `key` was to be sent: they would send the one that stays here.
     pub(crate) fn keep_here(&self, key: &Digest) {
-        self.written_store().iter().for_each(|store| store.mark_sent(key, true));
+        self.written_store().iter().for_each(|store| store.unmark_unsent(key));
     }
 
     /// Warns once that the engine has no leases.

@@ -5,7 +5,8 @@
 //! entry is there, and its lock is released.
 //!
 //! Each entry that is to be sent has a mark in the local store until it is sent, so an entry that a killed process, a full queue or a
-//! failure leaves is sent later ([`TargetCache::push_unsent`](crate::TargetCache::push_unsent)).
+//! failure leaves is sent later ([`TargetCache::push_unsent`](crate::TargetCache::push_unsent)). The mark names the engine and the
+//! namespace, so that a later process which uses others does not send it there.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -235,7 +236,8 @@ fn send(uploads: Vec<Upload>) {
     batch.is_sent = matches!(sent, Ok(true));
     if batch.is_sent {
         for upload in &batch.uploads {
-            upload.store.iter().for_each(|store| store.mark_sent(&upload.key, replaces));
+            let destination = Some(remote.client().destination());
+            upload.store.iter().for_each(|store| store.mark_sent(&upload.key, destination, replaces));
         }
     }
     drop(batch);

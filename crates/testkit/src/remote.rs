@@ -92,6 +92,8 @@ type OnCall = Arc<dyn Fn(RemoteCall, &[ObjectName]) + Send + Sync>;
 
 #[derive(Default)]
 struct Shared {
+    /// The location, if it is not the usual one.
+    location: Option<String>,
     state: Mutex<State>,
     called: Condvar,
 }
@@ -136,6 +138,11 @@ impl FakeRemote {
     /// An empty one that works.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty one that works, at another location than all others.
+    pub fn at(location: &str) -> Self {
+        Self(Arc::new(Shared { location: Some(location.to_owned()), ..Shared::default() }))
     }
 
     /// Sets its faults from now on.
@@ -303,7 +310,7 @@ impl State {
 
 impl RemoteEngine for FakeRemote {
     fn location(&self) -> &str {
-        "memory:"
+        self.0.location.as_deref().unwrap_or("memory:")
     }
 
     fn capabilities(&self, context: &RemoteContext<'_>) -> Result<Capabilities, RemoteError> {

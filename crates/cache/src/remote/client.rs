@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
 use opkeep_fs::ForkSafeCell;
-use opkeep_store::{Counter, Entry, MAX_ENTRY_BYTES};
+use opkeep_store::{Counter, Destination, Entry, MAX_ENTRY_BYTES};
 
 use super::call::{Limits, guarded};
 use super::config::{RemoteConfig, RemotePolicy};
@@ -37,6 +37,7 @@ pub(crate) struct RemoteClient {
 /// What all targets of a cache know of an engine.
 struct SharedClient {
     config: RemoteConfig,
+    destination: Destination,
     capabilities: ForkSafeCell<Capabilities>,
     /// The problems that there was a warning of.
     problems: Problems,
@@ -64,11 +65,9 @@ pub(crate) enum Existing {
 impl RemoteClient {
     pub(crate) fn new(config: RemoteConfig, tally: Arc<Tally>) -> Self {
         let (problems, has_warned_of_leases) = Default::default();
-        let capabilities = ForkSafeCell::new();
-        Self {
-            shared: Arc::new(SharedClient { config, capabilities, problems, has_warned_of_leases }),
-            tally,
-        }
+        let (destination, capabilities) = (config.destination(), ForkSafeCell::new());
+        let shared = SharedClient { config, destination, capabilities, problems, has_warned_of_leases };
+        Self { shared: Arc::new(shared), tally }
     }
 
     /// Returns the same client for another target.
@@ -82,6 +81,11 @@ impl RemoteClient {
 
     pub(crate) fn config(&self) -> &RemoteConfig {
         &self.shared.config
+    }
+
+    /// Returns what the marks of entries that are to be sent here name.
+    pub(crate) fn destination(&self) -> &Destination {
+        &self.shared.destination
     }
 
     pub(crate) fn reads(&self) -> bool {

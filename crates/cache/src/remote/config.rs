@@ -5,6 +5,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use opkeep_digest::Digest;
+use opkeep_store::Destination;
 use thiserror::Error;
 
 use super::engine::RemoteEngine;
@@ -46,6 +48,14 @@ impl RemoteConfig {
             upload_limit: 64 << 20,
             health: Arc::default(),
         }
+    }
+
+    /// Returns what the marks of entries that are to be sent name: the namespace, and a digest of the engine's
+    /// [`location`](RemoteEngine::location), which has no credentials. An entry that is to be sent to one remote tier or namespace is
+    /// never sent to another one in its place.
+    pub fn destination(&self) -> Destination {
+        let engine = Digest::of(self.engine.location().as_bytes()).prefix_u64();
+        Destination::new(&format!("{engine:016x}.{}", self.namespace))
     }
 }
 

@@ -1,10 +1,15 @@
 //! Uploads by a thread of the process: a caller does not wait for them, and what is not sent is sent later.
+#![expect(clippy::disallowed_methods, reason = "a test writes a mark of an earlier version")]
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use opkeep_cache::{Cache, Claim, Query, RemoteConfig, Source, TargetCache, WarningKind};
+use opkeep_cache::{
+    Cache, Claim, ObjectName, ObjectNames, Query, RemoteConfig, Source, TargetCache, WarningKind,
+};
+use opkeep_store::Destination;
 use opkeep_testkit::remote::RemoteCall::{Claim as ClaimCall, Put, Release};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 
@@ -31,6 +36,24 @@ fn soon() -> Instant {
 
 fn unsent(target: &TargetCache) -> usize {
     target.store().unwrap().unsent().len()
+}
+
+/// What the marks for the engine name.
+fn destination(remote: &FakeRemote) -> Destination {
+    config(remote).destination()
+}
+
+/// Marks an entry as earlier versions did, which name no remote tier.
+fn mark_unnamed(host: &Host, name: &str) {
+    let directory = host.target_dir().join("unsent");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join(key(name).to_string()), "").unwrap();
+}
+
+/// The names of the entries in the engine.
+fn entries(remote: &FakeRemote) -> Vec<ObjectName> {
+    let names = remote.object_names().into_iter();
+    names.filter(|name| name.as_str().contains("/e/")).collect()
 }
 
 fn fails(is_gone: bool) -> RemoteFaults {
@@ -104,7 +127,7 @@ fn what_fails_is_sent_by_the_next_process() {
     assert!(matches!(&warnings[..], [(WarningKind::Remote, text)] if text.contains("later")), "{warnings:?}");
     remote.set_faults(fails(false));
     // A mark without an entry is removed.
-    target.store().unwrap().mark_unsent(&key("evicted"), false).unwrap();
+    target.store().unwrap().mark_unsent(&key("evicted"), &destination(&remote), false).unwrap();
     let (_, next) = open(&host, &config(&remote));
     let report = next.push_unsent(Some(soon()), None);
     assert_eq!((report.sent, report.left, unsent(&next)), (1, 0, 0));
@@ -126,6 +149,69 @@ fn what_fails_is_sent_by_the_same_process_once_the_engine_is_well() {
     let report = cache.push_unsent(Some(soon()), None);
     assert_eq!((report.sent, report.left, unsent(&target)), (1, 0, 0));
     assert_eq!(hit(claim(&Host::new().with_remote(&config(&remote)), "relu")), (1, Source::Remote));
+}
+
+/// Hosts use several engines and namespaces with one store. What was to be sent to one of them is sent to no other: its kernels may be
+/// secret there.
+#[test]
+fn what_was_to_be_sent_elsewhere_is_not_sent_here() {
+    let [remote, other_engine] = [FakeRemote::new(), FakeRemote::at("memory:other")];
+    let host = Host::new();
+    let mut secret = config(&remote);
+    secret.namespace = "secret-a".parse().unwrap();
+    let mut public = config(&remote);
+    public.namespace = "public-b".parse().unwrap();
+    let mut other = config(&other_engine);
+    other.namespace = "secret-a".parse().unwrap();
+    let (_, target) = open(&host, &secret);
+    let ticket = build(claim(&target, "relu"));
+    remote.set_faults(fails(true));
+    assert!(!publish(ticket, 1).remote);
+    remote.set_faults(fails(false));
+    for config in [&public, &other] {
+        let (cache, target) = open(&host, config);
+        assert_eq!(cache.push_unsent(Some(soon()), None).sent, 0);
+        for report in
+            [target.push_unsent(Some(soon()), None), target.push_unsent_and_unnamed(Some(soon()), None)]
+        {
+            assert_eq!((report.sent, report.left, report.elsewhere, unsent(&target)), (0, 0, 1, 1));
+        }
+        assert_eq!((entries(&remote), entries(&other_engine)), (vec![], vec![]));
+        // The same entry can be sent to both.
+        target.store().unwrap().mark_unsent(&key("relu"), &config.destination(), true).unwrap();
+        assert_eq!(target.push_unsent(Some(soon()), None).sent, 1);
+        assert_eq!(unsent(&target), 1);
+        for engine in [&remote, &other_engine] {
+            engine.object_names().iter().for_each(|name| engine.remove_object(name));
+        }
+        // A cache whose engine does not answer counts its own entries.
+        remote.set_faults(fails(true));
+        other_engine.set_faults(fails(true));
+        assert_eq!(cache.push_unsent(Some(soon()), None).left, 0);
+        remote.set_faults(fails(false));
+        other_engine.set_faults(fails(false));
+    }
+    let (cache, target) = open(&host, &secret);
+    let report = cache.push_unsent(Some(soon()), None);
+    assert_eq!((report.sent, report.elsewhere, unsent(&target)), (1, 0, 0));
+    let names = ObjectNames::new(&secret.namespace, TARGET).unwrap();
+    assert_eq!(entries(&remote), [names.entry(&key("relu"))]);
+}
+
+/// A mark of an earlier version may be for any engine: only a caller that is told to sends its entry.
+#[test]
+fn a_mark_without_a_destination_is_sent_on_demand() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let object = text(1);
+    build(claim(&host.cache(), "relu")).publish(&builder(&object)).unwrap();
+    mark_unnamed(&host, "relu");
+    let (cache, target) = open(&host, &config(&remote));
+    assert_eq!(cache.push_unsent(Some(soon()), None).sent, 0);
+    let report = target.push_unsent(Some(soon()), None);
+    assert_eq!((report.sent, report.left, report.elsewhere, unsent(&target)), (0, 0, 1, 1));
+    let report = target.push_unsent_and_unnamed(Some(soon()), None);
+    assert_eq!((report.sent, report.elsewhere, unsent(&target)), (1, 0, 0));
+    assert!(remote.object(&entry_name("relu")).is_some());
 }
 
 /// During a pause of the engine a push calls nothing, and warns of nothing again.
@@ -185,8 +271,8 @@ fn what_a_reader_refused_is_replaced_by_a_later_process() {
     assert!(!publish(ticket, 1).remote);
     remote.set_faults(fails(false));
     // Another upload of the same entry that only adds it heals nothing.
-    target.store().unwrap().mark_unsent(&key("relu"), false).unwrap();
-    target.store().unwrap().mark_sent(&key("relu"), false);
+    target.store().unwrap().mark_unsent(&key("relu"), &destination(&remote), false).unwrap();
+    target.store().unwrap().mark_sent(&key("relu"), Some(&destination(&remote)), false);
     let (_, next) = open(&host, &config(&remote));
     assert_eq!((next.push_unsent(Some(soon()), None).sent, unsent(&next)), (1, 0));
     assert_eq!(hit(claim(&Host::new().with_remote(&config(&remote)), "relu")), (1, Source::Remote));
@@ -208,7 +294,7 @@ fn what_the_process_refused_is_replaced_by_its_push() {
     assert!(!publish(ticket, 2).remote);
     remote.set_faults(fails(false));
     // The process knows that it refused the entry, also without the mark.
-    reader.store().unwrap().mark_sent(&key("relu"), true);
+    reader.store().unwrap().mark_sent(&key("relu"), Some(&destination(&remote)), true);
     assert_eq!(reader.push_all(Some(soon()), None).sent, 1);
     assert_eq!(hit(claim(&Host::new().with_remote(&config(&remote)), "relu")), (2, Source::Remote));
 }
@@ -245,7 +331,10 @@ fn an_entry_for_this_host_drops_the_mark_of_its_key() {
     let (remote, host) = (FakeRemote::new(), Host::new());
     let (_, target) = open(&host, &config(&remote));
     let object = text(1);
-    target.store().unwrap().mark_unsent(&key("tanh"), true).unwrap();
+    for destination in [destination(&remote), Destination::new("elsewhere")] {
+        target.store().unwrap().mark_unsent(&key("tanh"), &destination, true).unwrap();
+    }
+    mark_unnamed(&host, "tanh");
     build(claim(&target, "tanh")).publish(&local_builder(&object)).unwrap();
     assert_eq!(unsent(&target), 0);
     assert_eq!((target.push_unsent(Some(soon()), None).sent, remote.object_names().len()), (0, 0));
@@ -284,7 +373,7 @@ fn no_way_sends_an_entry_that_stays_here() {
     target.fetch(&keys, &Query::new(&take));
     for (number, key) in keys.iter().enumerate() {
         build(claim(&target, &format!("relu {number}"))).publish(&local_builder(&object)).unwrap();
-        target.store().unwrap().mark_unsent(key, number % 2 == 0).unwrap();
+        target.store().unwrap().mark_unsent(key, &destination(&remote), number % 2 == 0).unwrap();
     }
     assert!(!target.publish(&key("put"), &local_builder(&object)).unwrap().remote);
     assert_eq!(cache.finish_uploads(soon(), None), 0);
@@ -299,7 +388,10 @@ fn no_way_sends_an_entry_that_stays_here() {
     let target = cache.target(TARGET).unwrap();
     assert!(!build(claim(&target, "tanh")).publish(&builder(&object)).unwrap().remote);
     assert!(!target.publish(&key("exp"), &builder(&object)).unwrap().remote);
-    assert_eq!((cache.finish_uploads(soon(), None), target.push_all(Some(soon()), None).sent), (0, 0));
+    assert_eq!(
+        (cache.finish_uploads(soon(), None), target.push_all(Some(soon()), None).sent),
+        (0, 0)
+    );
     assert_eq!(remote.object_names(), Vec::new());
 }
 

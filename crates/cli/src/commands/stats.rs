@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     for (name, target) in target_stores(&store)? {
         let statistics = target.statistics();
         total.add(&statistics);
-        let unsent = target.unsent().len();
+        let unsent = target.count_unsent();
         let usage = target.gc(&GcOptions::default().with_dry_run(true))?.before;
         text.append(&stored_text(&name, &usage));
         text.append(&counts_text(&statistics, unsent));

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use opkeep_cache::Digest;
-use opkeep_store::{Store, StoreConfig};
 use opkeep_testkit::caches::Rank;
 
 use crate::common::{Place, Ran, SQUARE, square_of};
@@ -216,18 +215,51 @@ fn gc_deletes_what_killed_checks_left() {
     assert!(!gc(&[]).stdout.contains("checks"));
 }
 
+/// The mark of an earlier version, which names no engine: this command sends the kernel, and no build does.
 #[test]
 fn what_a_build_could_not_send_is_pushed() {
     let (place, url) = shared();
     let (target, keys) = build(&place, 2);
-    let store = Store::open(StoreConfig::new(place.path("cache"))).unwrap();
-    let marks = store.target(&target).unwrap();
-    marks.mark_unsent(&keys[0].parse().unwrap(), false).unwrap();
+    let marks = place.path("cache/v1").join(&target).join("unsent");
+    fs::create_dir_all(&marks).unwrap();
+    fs::write(marks.join(&keys[0]), "").unwrap();
+    let stats = place.run(&["stats", "--format", "json"]).ended_with(0).json();
+    assert_eq!(stats["targets"][0]["unsent"], 1, "{stats}");
+    let built =
+        ["build", "square.info", "--target", "cpu", "--no-kernel-meta", "--remote", &url, "--format", "json"];
+    let ran = place.run(&built).ended_with(0).json();
+    assert_eq!((&ran["remote"]["sent"], &ran["remote"]["unsent"]), (&0.into(), &0.into()), "{ran}");
     let gone = place.run(&["remote", "push", "redis://127.0.0.1:1"]).ended_with(1);
     gone.prints("sent 0 kernels, 1 still to be sent").says("cannot be reached");
     place.run(&["remote", "push", &url]).ended_with(0).prints(&format!("{target}: sent 1 kernel"));
-    assert!(marks.unsent().is_empty());
+    assert!(fs::read_dir(&marks).unwrap().next().is_none());
     place.run(&["remote", "ls", &url]).ended_with(0).prints("1 kernel");
+}
+
+/// What a build could not send to its namespace goes to no other one.
+#[test]
+fn what_is_for_another_namespace_is_not_sent() {
+    let (place, url) = shared();
+    let built =
+        ["build", SQUARE, "--target", "cpu", "--no-kernel-meta", "--remote", &url, "--format", "json"];
+    let build = |namespace: &str| {
+        let ran = place.run(&[&built[..], &["--remote-namespace", namespace]].concat()).ended_with(0);
+        let count = |field: &str| ran.json()["remote"][field].as_u64().unwrap();
+        (count("sent"), count("unsent"))
+    };
+    // It can be read, and refuses what is sent.
+    fs::write(place.path("shared/v1"), "").unwrap();
+    assert_eq!(build("secret-a"), (0, 1));
+    fs::remove_file(place.path("shared/v1")).unwrap();
+    assert_eq!(build("public-b"), (0, 0));
+    let public = ["--remote-namespace", "public-b"];
+    place
+        .run(&[&["remote", "push", &url], &public[..]].concat())
+        .ended_with(0)
+        .prints("sent 0 kernels, 1 to be sent to another engine or namespace");
+    place.run(&[&["remote", "ls", &url], &public[..]].concat()).ended_with(0).prints("there are no kernels");
+    place.run(&["stats"]).ended_with(0).prints("1 still to be sent");
+    assert_eq!(build("secret-a"), (1, 0));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use opkeep_digest::Digest;
 use crate::layout::{
     self, EVICT, LOCK, NEW, PUT, TARGET_DIRS, TARGET_FILES, UNSENT, is_quarantined, is_shard,
 };
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, mark};
 use opkeep_fs::idle;
 use opkeep_fs::{FileId, FileStat};
 
@@ -264,7 +264,7 @@ pub(crate) fn classify(
     let kind = match layout::creator(name, prefixes) {
         Some(process) if seen.is_file() || seen.is_dir() && name.starts_with(NEW) => Kind::Temporary(process),
         _ if seen.is_file() && parent == "locks" && name.parse::<Digest>().is_ok() => Kind::Lock,
-        _ if seen.is_file() && parent == UNSENT && name.parse::<Digest>().is_ok() => Kind::Unsent,
+        _ if seen.is_file() && parent == UNSENT && mark::parse(name).is_some() => Kind::Unsent,
         _ if seen.is_file() && parent == "quarantine" && is_quarantined(name) => Kind::Quarantined,
         _ => {
             usage.foreign.add(seen.state.len);

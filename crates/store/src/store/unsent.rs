@@ -2,77 +2,81 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 
 use opkeep_digest::Digest;
 
 use crate::layout::UNSENT;
+use crate::mark::{self, Destination, UnsentEntry};
 use crate::{StoreError, TargetStore};
 
-/// What the name of a mark ends with, if the entry replaces the one in the remote cache.
-const REPLACES: &str = ".replace";
-
-/// A marked entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct UnsentEntry {
-    /// Its key.
-    pub key: Digest,
-    /// Whether it replaces the entry in the remote cache, which is wrong.
-    pub replaces: bool,
-}
-
 impl TargetStore {
-    /// Marks the entry under `key` as one that is to be sent, and whether it replaces the one in the remote cache. An existing mark is
-    /// fine.
+    /// Marks the entry under `key` as one that is to be sent to `destination`, and whether it replaces the one there. An existing mark
+    /// is fine.
     ///
     /// # Errors
     /// The store is not written, or the mark could not be.
-    pub fn mark_unsent(&self, key: &Digest, replaces: bool) -> Result<(), StoreError> {
+    pub fn mark_unsent(
+        &self,
+        key: &Digest,
+        destination: &Destination,
+        replaces: bool,
+    ) -> Result<(), StoreError> {
         self.must_be_writable()?;
         let directory = self.own_dir(UNSENT)?;
-        let name = mark(key, replaces);
+        let name = mark::name(key, Some(destination), replaces);
         let mode = if self.store().trust().is_shared() { 0o664 } else { 0o644 };
         match directory.create_file(&name, mode) {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(source) => {
-                Err(StoreError::Io { action: "write", path: self.dir().join(UNSENT).join(name), source })
+                Err(StoreError::Io { action: "write", path: self.unsent_dir().join(name), source })
             }
         }
     }
 
-    /// Removes the mark of the entry under `key`, which was sent, and replaced the one in the remote cache if `replaced`. Otherwise a mark
-    /// that it replaces it stays. Best effort: an entry that is sent twice is the same.
-    pub fn mark_sent(&self, key: &Digest, replaced: bool) {
+    /// Removes the mark of the entry under `key`, which was sent to `destination`, and replaced the one there if `replaced`. Otherwise a
+    /// mark that it replaces it stays, and so do the marks for other destinations. Best effort: an entry that is sent twice is the same.
+    pub fn mark_sent(&self, key: &Digest, destination: Option<&Destination>, replaced: bool) {
         if self.is_writable()
-            && let Ok(Some(directory)) = self.store().directory(&self.dir().join(UNSENT), false)
+            && let Ok(Some(directory)) = self.store().directory(&self.unsent_dir(), false)
         {
-            let _ = directory.remove(mark(key, false));
+            let _ = directory.remove(mark::name(key, destination, false));
             if replaced {
-                let _ = directory.remove(mark(key, true));
+                let _ = directory.remove(mark::name(key, destination, true));
             }
         }
     }
 
-    /// Returns the marked entries, in the order of their keys. An entry may have been evicted meanwhile.
+    /// Removes all marks of the entry under `key`, which is not to be sent to any destination. Best effort.
+    pub fn unmark_unsent(&self, key: &Digest) {
+        if self.is_writable()
+            && let Ok(Some(directory)) = self.store().directory(&self.unsent_dir(), false)
+        {
+            let names = directory.list().unwrap_or_default();
+            let marks = names.utf8().filter(|name| mark::parse(name).is_some_and(|mark| mark.key == *key));
+            marks.for_each(|name| drop(directory.remove(name)));
+        }
+    }
+
+    /// Returns the marked entries, in the order of their keys, each once for each destination. An entry may have been evicted meanwhile.
     pub fn unsent(&self) -> Vec<UnsentEntry> {
-        let directory = self.store().directory(&self.dir().join(UNSENT), false).ok().flatten();
+        let directory = self.store().directory(&self.unsent_dir(), false).ok().flatten();
         let names = directory.and_then(|directory| directory.list().ok()).unwrap_or_default();
         let mut marks = BTreeMap::new();
-        for name in names.utf8() {
-            let (key, replaces) = match name.strip_suffix(REPLACES) {
-                Some(key) => (key, true),
-                None => (name, false),
-            };
-            if let Ok(key) = key.parse() {
-                *marks.entry(key).or_default() |= replaces;
-            }
+        for UnsentEntry { key, destination, replaces } in names.utf8().filter_map(mark::parse) {
+            *marks.entry((key, destination)).or_default() |= replaces;
         }
-        marks.into_iter().map(|(key, replaces)| UnsentEntry { key, replaces }).collect()
+        let entry = |((key, destination), replaces)| UnsentEntry { key, destination, replaces };
+        marks.into_iter().map(entry).collect()
     }
-}
 
-/// Returns the name of a mark. A mark is empty, so it cannot be read half written.
-fn mark(key: &Digest, replaces: bool) -> String {
-    format!("{key}{}", if replaces { REPLACES } else { "" })
+    /// Returns the number of entries that are marked, for one destination or several.
+    pub fn count_unsent(&self) -> usize {
+        self.unsent().chunk_by(|one, next| one.key == next.key).count()
+    }
+
+    fn unsent_dir(&self) -> PathBuf {
+        self.dir().join(UNSENT)
+    }
 }

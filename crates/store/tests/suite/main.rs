@@ -23,6 +23,8 @@ mod lock_races;
 #[cfg(test)]
 mod many;
 #[cfg(test)]
+mod marks;
+#[cfg(test)]
 mod moved_lock;
 #[cfg(test)]
 mod one_read;

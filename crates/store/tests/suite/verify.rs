@@ -19,8 +19,8 @@ use crate::common::room::{Seen, Watch};
 use crate::common::{Created, TARGET, fresh, hit, key, lock, miss, place, snapshot};
 use opkeep_fs::{FsCall, FsOp, Permit};
 use opkeep_store::{
-    Access, Entry, Miss, OtherFile, OtherFileKind, Overwrite, ProblemKind, Progress, Store, StoreConfig,
-    TargetStore, VerifyOptions, VerifyReport,
+    Access, Destination, Entry, Miss, OtherFile, OtherFileKind, Overwrite, ProblemKind, Progress, Store,
+    StoreConfig, TargetStore, VerifyOptions, VerifyReport,
 };
 
 fn verify(store: &TargetStore) -> VerifyReport {
@@ -156,6 +156,13 @@ fn other_files_are_reported() {
         &expect_kind(dir.join(format!("quarantine/{}-17.reason", key("c"))), OtherFileKind::Quarantined),
         Duration::ZERO,
     );
+    store.mark_unsent(&key("a"), &Destination::new("0123.team"), false).unwrap();
+    for mark in ["", ".replace", ".add.0123.team", ".replace.0123.team"] {
+        let mark = dir.join("unsent").join(format!("{}{mark}", key("a")));
+        leave(&expect_kind(mark, OtherFileKind::Unsent), Duration::ZERO);
+    }
+    let no_mark = dir.join("unsent").join(format!("{}.later.0123.team", key("a")));
+    leave(&expect_kind(no_mark, OtherFileKind::ForeignFile), Duration::ZERO);
     for place in ["", "tmp", "locks", "quarantine", "entries"] {
         leave(&expect_kind(dir.join(place).join("notes"), OtherFileKind::ForeignFile), day);
     }

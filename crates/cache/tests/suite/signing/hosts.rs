@@ -316,7 +316,11 @@ fn only_what_this_host_built_is_signed_when_it_is_sent() {
     store.put(&key("forged"), &builder(&other)).unwrap();
     let of_two = Statement { name: "found", ..RIGHT }.sign(&builder(&good), &[two]).encode();
     store.put(&key("found"), &builder(&good).lazy(SIGNATURES_MEMBER, &of_two)).unwrap();
-    let mark = || ["own", "forged", "found"].map(|name| store.mark_unsent(&key(name), false).unwrap());
+    let destination = remote_config(&remote).destination();
+    let mark = || {
+        let names = ["own", "forged", "found"];
+        names.map(|name| store.mark_unsent(&key(name), &destination, false).unwrap())
+    };
 
     mark();
     let sends = cache(&host, &remote, &trust(Some(one), Some(&[one, two])));

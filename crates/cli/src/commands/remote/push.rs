@@ -21,17 +21,19 @@ use crate::ui::text::{Text, counted};
 const DETAILS: &str = "\
 A build sends what it compiled by itself. What it could not send, since the engine was gone, slow
 or full, or since the build was killed, is marked in the store, and sent by the next build or by
-this command. A mark names no engine: the kernel is sent to the one that comes first, a build's or
-this one.
+this command. A mark names the engine, without credentials, and the namespace: kernels are sent where
+the build would have sent them, and nowhere else. Marks of earlier versions name none: no build sends
+those kernels, and this command sends them.
 
 A kernel that the engine has stays there, unless a build found it to be wrong. With trusted keys and
 no signing key, nothing is sent, which is an error: this host would not take it back. With trusted keys of which
 none is that of the signing key, a kernel replaces the one there, which this host cannot judge.
 
-With --all, every kernel of the store that a build validated is sent, to fill a new remote cache.
-Imported kernels are never sent, nor are files that work only on this machine. With --sign-key, kernels are signed as a build signs them: those
-that this host compiled. With --trusted-keys as well, a kernel that another host signed for another
-namespace is not sent to this one.
+With --all, every kernel of the store that a build validated is sent, to fill a new remote cache or
+namespace. Imported kernels are never sent, nor are files that work only on this machine. With
+--sign-key, kernels are signed as a build signs them: those that this host compiled. With
+--trusted-keys as well, a kernel that another host signed for another namespace is not sent to this
+one.
 Exit code 0: all was sent; 1: something could not be sent; 2: the store cannot be opened or written,
 URL is not valid, nothing signs kernels, or OPKEEP_REMOTE_MODE is read or off.";
 
@@ -67,6 +69,7 @@ struct TargetOutput {
     skipped: usize,
     too_large: usize,
     other_namespace: usize,
+    elsewhere: usize,
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
@@ -96,7 +99,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         let target = cache.target(&name)?;
         let report = match args.all {
             true => target.push_all(None, Some(&cancel)),
-            false => target.push_unsent(None, Some(&cancel)),
+            false => target.push_unsent_and_unnamed(None, Some(&cancel)),
         };
         target.flush();
         if let Some(reason) = report.nothing_sent {
@@ -111,6 +114,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             skipped: report.skipped,
             too_large: report.too_large,
             other_namespace: report.other_namespace,
+            elsewhere: report.elsewhere,
         });
     }
     progress.done();
@@ -139,22 +143,19 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 }
 
 fn summary(report: &PushReport, all: bool) -> String {
-    let PushReport { sent, left, skipped, too_large, other_namespace, .. } = *report;
-    match (sent + left + skipped + too_large + other_namespace, all) {
-        (0, true) => return "sent 0 kernels: the store has none".to_owned(),
-        (0, false) => return "sent 0 kernels: builds left none; --all sends all of the store".to_owned(),
-        _ => {}
-    }
-    let mut text = format!("sent {}", counted(sent, "kernel"));
-    for (count, what) in [
+    let PushReport { sent, left, skipped, too_large, other_namespace, elsewhere, .. } = *report;
+    let parts = [
         (left, "still to be sent"),
         (skipped, "not for other hosts"),
         (other_namespace, "of another namespace and not compiled here"),
         (too_large, "larger than the engine takes"),
-    ] {
-        if count > 0 {
-            text.push_str(&format!(", {count} {what}"));
-        }
+        (elsewhere, "to be sent to another engine or namespace"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: String = parts.map(|(count, what)| format!(", {count} {what}")).collect();
+    match (sent, parts.is_empty(), all) {
+        (0, true, true) => "sent 0 kernels: the store has none".to_owned(),
+        (0, true, false) => "sent 0 kernels: builds left none; --all sends all of the store".to_owned(),
+        _ => format!("sent {}{parts}", counted(sent, "kernel")),
     }
-    text
 }
