@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::mem;
 
 use opkeep_digest::Digest;
-use opkeep_store::{Destination, Lookup, TargetStore, UnsentEntry};
+use opkeep_store::{Destination, Entry, Lookup, TargetStore, UnsentEntry};
 
 use crate::nothing_sent::NothingSent;
 use crate::remote::{Limits, RemoteTarget, SentEntry};
@@ -22,7 +22,7 @@ pub struct PushReport {
     pub sent: usize,
     /// The number of entries that are still to be sent.
     pub left: usize,
-    /// The number of entries that are not sent: no other host can use them, or none would take them.
+    /// The number of entries that are not sent: no other host can use them, none would take them, or it is not known that they are valid.
     pub skipped: usize,
     /// The number of entries that are not sent, since the remote tier takes none of their size.
     pub too_large: usize,
@@ -96,10 +96,10 @@ impl Target {
         push.end()
     }
 
-    /// Sends all entries of the local store that other hosts can use.
-    pub(crate) fn push_all(&self, limits: Limits<'_>) -> PushReport {
+    /// Sends all entries of the local store that other hosts can use, and that were validated, or that `validate` finds to be valid.
+    pub(crate) fn push_all(&self, validate: &dyn Fn(&Entry) -> bool, limits: Limits<'_>) -> PushReport {
         let mut push = match Push::new(self, Marks::OwnAndUnnamed, limits) {
-            Ok(push) => push,
+            Ok(push) => Push { validate, ..push },
             Err(reason) => return PushReport::nothing(reason),
         };
         let own = push.remote.client().destination();
@@ -120,6 +120,8 @@ struct Push<'a> {
     store: &'a TargetStore,
     /// The marks that a sent entry no longer needs.
     marks: Marks,
+    /// Whether an entry is valid that no caller has validated.
+    validate: &'a dyn Fn(&Entry) -> bool,
     limits: Limits<'a>,
     /// The entries of the next call that keep existing ones, and of the one that replaces them.
     batches: [Batch; 2],
@@ -139,7 +141,8 @@ impl<'a> Push<'a> {
         let remote = target.sending_remote()?;
         let store = target.written_store().ok_or(NothingSent::StoreNotWritten)?;
         let (batches, report) = Default::default();
-        Ok(Self { target, remote, store, marks, limits, batches, report, has_ended: false })
+        let validate = &|_: &Entry| false;
+        Ok(Self { target, remote, store, marks, validate, limits, batches, report, has_ended: false })
     }
 
     /// Sends an entry with the next call, if it is to be sent.
@@ -151,8 +154,10 @@ impl<'a> Push<'a> {
             return;
         }
         let sendable = match self.store.peek(&key) {
-            Lookup::Hit(entry) if entry.validation() > 0 => self.target.trust.sendable(&entry),
-            // Evicted, or not validated.
+            Lookup::Hit(entry) if entry.validation() > 0 || (self.validate)(&entry) => {
+                self.target.trust.sendable(&entry)
+            }
+            // Evicted, or not valid as far as is known.
             Lookup::Hit(_) | Lookup::Miss(opkeep_store::Miss::Absent) => Ok(None),
             Lookup::Miss(_) => {
                 self.report.left += 1;

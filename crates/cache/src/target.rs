@@ -220,9 +220,15 @@ impl TargetCache {
     }
 
     /// Sends all entries of the local store that the remote tier lacks, and that [other hosts can
-    /// use](crate::CacheConfig::is_for_others). Entries that were not validated are not sent. The deadline and the token end the calls.
-    pub fn push_all(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
-        self.0.push_all(limits(deadline, cancel))
+    /// use](crate::CacheConfig::is_for_others). An entry that no caller has validated, such as that of a bundle, is sent if `validate`
+    /// returns true. The deadline and the token end the calls.
+    pub fn push_all(
+        &self,
+        validate: &dyn Fn(&Entry) -> bool,
+        deadline: Option<Instant>,
+        cancel: Option<&CancelToken>,
+    ) -> PushReport {
+        self.0.push_all(validate, limits(deadline, cancel))
     }
 
     /// Syncs published entries to disk, so that they survive a power cut. Best effort.

@@ -284,7 +284,7 @@ fn what_the_process_refused_is_replaced_by_its_push() {
     let (_, target) = open(&host, &config(&remote));
     publish(build(claim(&target, "relu")), 1);
     remote.set_object(&entry_name("relu"), b"no entry".to_vec());
-    assert_eq!(target.push_all(Some(soon()), None).sent, 1);
+    assert_eq!(target.push_all(&|_| false, Some(soon()), None).sent, 1);
     assert_eq!(remote.object(&entry_name("relu")), Some(b"no entry".to_vec()), "no reader refused it");
     // A host that looks for the entry refuses it, builds the entry, and pushes its own.
     let other = Host::new();
@@ -295,7 +295,7 @@ fn what_the_process_refused_is_replaced_by_its_push() {
     remote.set_faults(fails(false));
     // The process knows that it refused the entry, also without the mark.
     reader.store().unwrap().mark_sent(&key("relu"), Some(&destination(&remote)), true);
-    assert_eq!(reader.push_all(Some(soon()), None).sent, 1);
+    assert_eq!(reader.push_all(&|_| false, Some(soon()), None).sent, 1);
     assert_eq!(hit(claim(&Host::new().with_remote(&config(&remote)), "relu")), (2, Source::Remote));
 }
 
@@ -351,12 +351,12 @@ fn all_entries_for_other_hosts_are_pushed_and_no_others() {
     build(claim(&target, "unvalidated")).publish(&builder(&object).with_validation(0)).unwrap();
     build(claim(&target, "local")).publish(&local_builder(&object)).unwrap();
     let (_, target) = open(&host, &config(&remote));
-    let report = target.push_all(Some(soon()), None);
+    let report = target.push_all(&|_| false, Some(soon()), None);
     assert_eq!((report.sent, report.left, report.skipped), (70, 0, 2));
     assert_eq!((remote.object_names().len(), remote.count(Put)), (70, 2));
     // A remote tier that is gone is not asked for each of them.
     remote.set_faults(fails(true));
-    let report = target.push_all(Some(soon()), None);
+    let report = target.push_all(&|_| false, Some(soon()), None);
     assert_eq!((report.sent, report.left), (0, 70));
     let expected = remote.count(Put);
     assert_eq!(expected, 4);
@@ -378,7 +378,7 @@ fn no_way_sends_an_entry_that_stays_here() {
     assert!(!target.publish(&key("put"), &local_builder(&object)).unwrap().remote);
     assert_eq!(cache.finish_uploads(soon(), None), 0);
     assert_eq!((target.push_unsent(Some(soon()), None).sent, unsent(&target)), (0, 0));
-    assert_eq!(target.push_all(Some(soon()), None).sent, 0);
+    assert_eq!(target.push_all(&|_| false, Some(soon()), None).sent, 0);
     assert_eq!((target.share_plans(Some(soon()), None), remote.object_names()), (0, Vec::new()));
 
     let mut untold = host.config();
@@ -389,7 +389,7 @@ fn no_way_sends_an_entry_that_stays_here() {
     assert!(!build(claim(&target, "tanh")).publish(&builder(&object)).unwrap().remote);
     assert!(!target.publish(&key("exp"), &builder(&object)).unwrap().remote);
     assert_eq!(
-        (cache.finish_uploads(soon(), None), target.push_all(Some(soon()), None).sent),
+        (cache.finish_uploads(soon(), None), target.push_all(&|_| false, Some(soon()), None).sent),
         (0, 0)
     );
     assert_eq!(remote.object_names(), Vec::new());

@@ -275,6 +275,28 @@ fn damaged_entries_are_left_out_and_healed() {
     other.run(&["verify"]).ended_with(0);
 }
 
+/// `require` only reads the store, so what came in a bundle is not marked as validated there: the push validates it.
+#[test]
+fn what_came_in_a_bundle_fills_a_remote_cache() {
+    let place = built();
+    let kernels = place.entries().len();
+    export(&place, &[]).ended_with(0);
+    let other = carry(&place, "all.bundle");
+    other.run(&["bundle", "import", "all.bundle"]).ended_with(0);
+    other.run(&[&BUILD[..], &["--cache-mode", "require"]].concat()).ended_with(0);
+    fs::create_dir(other.path("shared")).unwrap();
+    let url = format!("file://{}", other.path("shared").display());
+    let push = ["remote", "push", &url, "--all"];
+    let pushed = other.run(&push).ended_with(0);
+    pushed.prints(&format!("sent {kernels} kernels\n"));
+    // What is not valid is not sent.
+    let invalid = carry(&place, "all.bundle");
+    let store = Store::open(StoreConfig::new(invalid.path("cache"))).unwrap();
+    let target = store.target("cpu-x86_64").unwrap();
+    target.put(&Digest::of(b"x"), &EntryBuilder::new(0).eager("object", b"no kernel")).unwrap();
+    invalid.run(&push).ended_with(0).prints("sent 0 kernels, 1 not for other hosts");
+}
+
 #[test]
 fn a_reader_with_trusted_keys_takes_nothing_unsigned() {
     let place = built();

@@ -81,7 +81,7 @@ fn what_was_found_is_neither_signed_nor_sent() {
                 Err(error) => panic!("{error}"),
             }
         }
-        assert_eq!(target.push_all(None, None).sent, 0);
+        assert_eq!(target.push_all(&|_| false, None, None).sent, 0);
         assert!(remote.object_names().is_empty(), "{:?}", remote.object_names());
         match has_keys {
             true => publish(build(claim(&target, "relu")), 2).local.map(drop).unwrap(),

@@ -126,3 +126,35 @@ fn hosts_without_keys_share_a_store_among_namespaces() {
     assert_eq!(stored_signers(&cache("speech"), "tanh"), ["one"]);
     assert_eq!(host.warnings(), []);
 }
+
+/// A signature for another namespace is made for what this host built, and for nothing that it found.
+#[test]
+fn only_what_this_host_built_is_sent_to_another_namespace() {
+    let (remote, one) = (FakeRemote::new(), &new_key("one"));
+    let signs = trust(Some(one), Some(&[one]));
+    let [builds, fetches] = [Host::new(), Host::new()];
+    publish(build(claim(&in_namespace(&builds, &remote, "vision", &signs), "relu")), 1);
+    assert_eq!(hit(claim(&in_namespace(&fetches, &remote, "vision", &signs), "relu")), (1, Source::Remote));
+    let speech = {
+        let mut remote = remote_config(&remote);
+        remote.namespace = "speech".parse().unwrap();
+        remote.destination()
+    };
+    let found = in_namespace(&fetches, &remote, "speech", &signs);
+    found.store().unwrap().mark_unsent(&key("relu"), &speech, false).unwrap();
+    let report = found.push_all(&|_| true, None, None);
+    assert_eq!((report.sent, report.left, report.skipped, report.other_namespace), (0, 0, 0, 1));
+    assert_eq!(found.store().unwrap().count_unsent(), 0, "it is to be sent to no other namespace");
+    assert!(remote.object(&named("speech", signer(one))).is_none());
+    let report = in_namespace(&builds, &remote, "speech", &signs).push_all(&|_| false, None, None);
+    assert_eq!((report.sent, report.other_namespace), (1, 0));
+    assert_eq!((fetches.warnings(), builds.warnings()), (vec![], vec![]));
+    let takes = trust(None, Some(&[one]));
+    assert_eq!(
+        hit(claim(&in_namespace(&Host::new(), &remote, "speech", &takes), "relu")),
+        (1, Source::Remote)
+    );
+    // It is still sent to the namespace that it is of.
+    let report = in_namespace(&fetches, &remote, "vision", &signs).push_all(&|_| true, None, None);
+    assert_eq!((report.sent, report.other_namespace), (1, 0));
+}

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use opkeep_cache::{Cache, CacheConfig, PushReport, RemoteConfig, RemotePolicy};
-use opkeep_store::Access;
+use opkeep_kernel_entry::{EntryVerdict, verify_entry};
+use opkeep_store::{Access, Entry};
+use opkeep_validator::Validator;
 use serde::Serialize;
 
 use super::contents::{RemoteUrl, engine};
@@ -29,8 +31,9 @@ A kernel that the engine has stays there, unless a build found it to be wrong. W
 no signing key, nothing is sent, which is an error: this host would not take it back. With trusted keys of which
 none is that of the signing key, a kernel replaces the one there, which this host cannot judge.
 
-With --all, every kernel of the store that a build validated is sent, to fill a new remote cache or
-namespace. Imported kernels are never sent, nor are files that work only on this machine. With
+With --all, every valid kernel of the store is sent, to fill a new remote cache or namespace. A
+kernel that no build has validated yet, such as one of a bundle, is validated before. Kernels that
+opkeep import took from a framework are never sent, nor are files that work only on this machine. With
 --sign-key, kernels are signed as a build signs them: those that this host compiled. With
 --trusted-keys as well, a kernel that another host signed for another namespace is not sent to this
 one.
@@ -92,13 +95,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         noted.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
     }));
     let cache = Cache::open(config).context("opening the store")?;
+    let validator = Validator::builtin();
     let progress = output.progress();
     progress.start("sending kernels");
     let (mut text, mut targets) = (Text::default(), Vec::new());
     for name in store.targets()? {
         let target = cache.target(&name)?;
+        let is_valid = |entry: &Entry| matches!(verify_entry(entry, &name, &validator), EntryVerdict::Valid);
         let report = match args.all {
-            true => target.push_all(None, Some(&cancel)),
+            true => target.push_all(&is_valid, None, Some(&cancel)),
             false => target.push_unsent_and_unnamed(None, Some(&cancel)),
         };
         target.flush();
