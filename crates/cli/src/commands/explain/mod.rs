@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::ArgGroup;
 use opkeep::{CacheStatus, Explanation, NearestEntry, RemoteStatus};
+use opkeep_cache::TrustConfig;
 use opkeep_descriptor::{BuildSpec, Change, Diff, ResolvedSpec};
 use opkeep_digest::PartChange;
 use opkeep_framework_cache::triton::TritonDir;
@@ -84,6 +85,9 @@ struct ComparedOutput {
     spec: Vec<ChangeOutput>,
 }
 
+/// The note for a host without trusted keys.
+const SIGNED: &str = "kernels that other hosts signed are looked for, and used, only with --trusted-keys";
+
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if let Some(other) = &args.against {
         return compare(args, other, output);
@@ -127,7 +131,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if let Some(why) = kernels.iter().find_map(unanswered) {
         output.print_note(&format!("it is not known what the remote cache has: {why}"));
     }
-    let mut text: Text = kernels.iter().map(text_of).collect();
+    if trust.policy.trusted_keys().is_none() && kernels.iter().any(is_absent) {
+        output.print_note(SIGNED);
+    }
+    let looked_for = looked_for(&trust);
+    let mut text: Text = kernels.iter().map(|kernel| text_of(kernel, looked_for)).collect();
     text.line(summary(&kernels));
     let kernels = kernels.iter().map(kernel_output).collect();
     let json = ExplainOutput { kernels, unreadable: UnreadableOutput::new(&unreadable) };
@@ -208,7 +216,7 @@ fn outcome(kernel: &Explanation) -> &'static str {
     }
 }
 
-fn text_of(kernel: &Explanation) -> Text {
+fn text_of(kernel: &Explanation, looked_for: &str) -> Text {
     let Explanation { name, op_type, requested_by, status, .. } = kernel;
     let others =
         if requested_by.len() > 1 { format!(", {} operators", requested_by.len()) } else { String::new() };
@@ -220,7 +228,8 @@ fn text_of(kernel: &Explanation) -> Text {
         CacheStatus::Unsupported(why) => text.line(format_args!("  {why}")),
         CacheStatus::Miss { why, nearest } => {
             text.line(format_args!("  {why}"));
-            text.extend(kernel.remote.as_ref().and_then(remote_text).map(Text::of));
+            let remote = kernel.remote.as_ref().and_then(|remote| remote_text(remote, looked_for));
+            text.extend(remote.map(Text::of));
             text.extend(nearest.iter().map(|nearest| nearest_text(nearest)));
         }
         _ => {}
@@ -244,8 +253,21 @@ fn unanswered(kernel: &Explanation) -> Option<&str> {
     }
 }
 
+fn is_absent(kernel: &Explanation) -> bool {
+    matches!(kernel.remote, Some(RemoteStatus::Absent))
+}
+
+/// Returns which entries a host with these keys looks for. What others signed has other names, so whether it is there is not known.
+fn looked_for(trust: &TrustConfig) -> &'static str {
+    match (trust.policy.trusted_keys(), &trust.signing_key) {
+        (Some(_), _) => "signed by a trusted key",
+        (None, Some(_)) => "unsigned, or signed by this host's key",
+        (None, None) => "unsigned",
+    }
+}
+
 /// Returns a line about the remote cache; `None` if it did not answer, which is a note.
-fn remote_text(remote: &RemoteStatus) -> Option<String> {
+fn remote_text(remote: &RemoteStatus, looked_for: &str) -> Option<String> {
     Some(match remote {
         RemoteStatus::Available { bytes, .. } => {
             format!("  the remote cache has it ({}): a build takes it", text::bytes(*bytes))
@@ -253,7 +275,7 @@ fn remote_text(remote: &RemoteStatus) -> Option<String> {
         RemoteStatus::Refused { reason, .. } => {
             format!("  the remote cache has it, and a build refuses it: {reason}")
         }
-        RemoteStatus::Absent => "  the remote cache does not have it".to_owned(),
+        RemoteStatus::Absent => format!("  the remote cache does not have it {looked_for}"),
         _ => return None,
     })
 }
