@@ -14,7 +14,7 @@ use crate::kept_lock::kept_locks;
 use crate::outage::Outage;
 use crate::per_process::PerProcess;
 use crate::push::PushReport;
-use crate::remote::{RemoteConfig, RemoteTier};
+use crate::remote::{RemoteConfig, RemotePolicy, RemoteTier};
 use crate::signing::{Keys, TrustConfig};
 use crate::target::TargetCache;
 use crate::tiers::{Shared, Target, upload_limit};
@@ -108,6 +108,11 @@ impl Cache {
         let is_written = mode.writes() && store.as_ref().is_some_and(Store::is_writable);
         let namespace = trust.namespace.clone();
         let keys = Arc::new(Keys::open(trust, is_written, |text| warnings.warn(WarningKind::Keeping, text)));
+        // Only what is sent is signed with that key.
+        let sends = remote.as_ref().is_some_and(|remote| remote.policy == RemotePolicy::ReadWrite);
+        if let Some(text) = keys.distrust_of_own().filter(|_| sends && mode.writes()) {
+            warnings.warn(WarningKind::Keys, text);
+        }
         let in_remote = remote.as_ref().map(|remote| remote.namespace.clone());
         let namespace = namespace.or(in_remote).unwrap_or_default();
         let remote = remote.map(RemoteTier::new);

@@ -19,6 +19,8 @@ pub enum WarningKind {
     Limits,
     /// Locks cannot be taken.
     Locks,
+    /// The keys that sign entries do not fit those that are trusted.
+    Keys,
     /// The remote tier does not work as it should.
     Remote,
 }

@@ -34,6 +34,8 @@ pub enum WarningKind {
     Limits,
     /// Locks cannot be taken.
     Locks,
+    /// The keys that sign kernels do not fit those that are trusted.
+    Keys,
     /// The remote tier does not work as it should.
     Remote,
     /// Kernels have a property that no known genuine kernel has.
@@ -61,6 +63,7 @@ impl From<opkeep_cache::WarningKind> for WarningKind {
             Kind::Corruption => Self::Corruption,
             Kind::Limits => Self::Limits,
             Kind::Locks => Self::Locks,
+            Kind::Keys => Self::Keys,
             Kind::Remote => Self::Remote,
             _ => Self::Store,
         }

@@ -61,6 +61,16 @@ impl Keys {
         self.sources.contains(&self.own_signer())
     }
 
+    /// Returns what a host should know that signs with a key which it does not trust. `None`: it takes what it sends.
+    pub(crate) fn distrust_of_own(&self) -> Option<String> {
+        let key = self.signing.as_ref().filter(|_| !self.takes_own())?.public_key();
+        Some(format!(
+            "the signing key `{}` is none of the trusted keys: this host does not take back from a remote cache or a bundle what it signs; \
+             what its store has from its own builds is used",
+            key.name()
+        ))
+    }
+
     /// Whether the cache sends entries. Those that it does not sign it would not take itself, if it has trusted keys.
     pub(crate) fn may_send(&self) -> bool {
         self.signing.is_some() || self.policy.trusted_keys().is_none()

@@ -257,6 +257,11 @@ fn a_host_that_does_not_trust_its_own_key_sends_without_leases() {
     // No host sees what is in its place, so it is replaced.
     remote.set_object(&name_of("relu", one), b"notes".to_vec());
     let cache = cache(&host, &remote, &trust(Some(one), Some(&[other])));
+    let warnings = host.warnings();
+    assert!(
+        matches!(&warnings[..], [(WarningKind::Keys, text)] if text.contains("`one` is none of the trusted keys")),
+        "{warnings:?}"
+    );
     assert!(publish(build(claim(&cache, "relu")), 1).remote);
     assert_eq!((remote.count(ClaimCall), remote.count(Put), remote.count(Replace)), (0, 0, 1));
     assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local));
