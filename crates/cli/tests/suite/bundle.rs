@@ -297,6 +297,39 @@ fn what_came_in_a_bundle_fills_a_remote_cache() {
     invalid.run(&push).ended_with(0).prints("sent 0 kernels, 1 not for other hosts");
 }
 
+/// The exporter vouches for what it signs, and learns how many kernels that are of others.
+#[test]
+fn the_exporter_learns_what_it_vouches_for() {
+    let place = built();
+    let kernels = place.entries().len();
+    let key = place.run(&["key", "generate", "builds-1", "--out", "builds-1"]).ended_with(0).stdout;
+    place.write("builds-1.list", key);
+    let signed = export(&place, &["--sign-key", "builds-1"]).ended_with(0);
+    signed.says(&format!("{kernels} kernels have no signature of `builds-1` or of this host"));
+    let ran = json(&place, &["bundle", "export", "--output", "x", "--sign-key", "builds-1"], 0);
+    assert_eq!(ran["vouched_for"], kernels, "{ran}");
+    // What the key signed before is its own.
+    let other = carry(&place, "all.bundle");
+    for file in ["builds-1", "builds-1.list"] {
+        fs::copy(place.path(file), other.path(file)).unwrap();
+    }
+    fs::set_permissions(other.path("builds-1"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    other.run(&["bundle", "import", "all.bundle", "--trusted-keys", "@builds-1.list"]).ended_with(0);
+    let ran = json(&other, &["bundle", "export", "--output", "x", "--sign-key", "builds-1"], 0);
+    assert_eq!(ran["vouched_for"], 0, "{ran}");
+    // So is what this host built, which has the host's signature.
+    let host = Place::new();
+    let state = host.path("state");
+    for file in ["builds-1", "builds-1.list"] {
+        fs::copy(place.path(file), host.path(file)).unwrap();
+    }
+    let env = [("XDG_STATE_HOME", state.to_str().unwrap())];
+    host.run_with(&[&BUILD[..], &["--trusted-keys", "@builds-1.list"]].concat(), &env).ended_with(0);
+    let args = ["bundle", "export", "--output", "x", "--sign-key", "builds-1", "--format", "json"];
+    let ran = host.run_with(&args, &env).ended_with(0).json();
+    assert_eq!((&ran["vouched_for"], &ran["targets"][0]["kernels"]), (&0.into(), &1.into()), "{ran}");
+}
+
 #[test]
 fn a_reader_with_trusted_keys_takes_nothing_unsigned() {
     let place = built();
@@ -344,6 +377,15 @@ fn a_reader_with_trusted_keys_takes_nothing_unsigned() {
         (&kernels.into(), &"builds-1".into())
     );
     assert_eq!(json(&unsigned, &args, 0)["files"][0]["existing"], kernels);
+
+    // So is nothing of another namespace that a trusted key signed.
+    let team = ["--remote-namespace", "team"];
+    export(&place, &[&["--sign-key", "builds-1"], &team[..]].concat()).ended_with(0);
+    fs::copy(place.path("all.bundle"), unsigned.path("team.bundle")).unwrap();
+    let of_team = ["bundle", "import", "team.bundle", "--trusted-keys", "@builds-1.list"];
+    let existing = json(&unsigned, &[&of_team[..], &team].concat(), 0);
+    assert_eq!(existing["files"][0]["existing"], kernels, "{existing}");
+    export(&place, &["--sign-key", "builds-1"]).ended_with(0);
 
     // The signatures go on with the kernels, and only signed ones do.
     let again =
@@ -400,15 +442,6 @@ fn an_input_is_not_replaced() {
         assert!(fs::read(place.path(output)).unwrap() == before, "{output}");
     }
 }
-    // So is nothing of another namespace that a trusted key signed.
-    let team = ["--remote-namespace", "team"];
-    export(&place, &[&["--sign-key", "builds-1"], &team[..]].concat()).ended_with(0);
-    fs::copy(place.path("all.bundle"), unsigned.path("team.bundle")).unwrap();
-    let of_team = ["bundle", "import", "team.bundle", "--trusted-keys", "@builds-1.list"];
-    let existing = json(&unsigned, &[&of_team[..], &team].concat(), 0);
-    assert_eq!(existing["files"][0]["existing"], kernels, "{existing}");
-    export(&place, &["--sign-key", "builds-1"]).ended_with(0);
-
 
 /// The standard input may never end.
 #[test]

@@ -33,7 +33,9 @@ kernels that opkeep import took from a framework, whose toolchain is unknown, an
 their backend can judge. With --trusted-keys, kernels are left out that none of these keys signed.
 The same kernels give the same bytes, on every machine with this version of opkeep. Times are not
 in a bundle, nor when a kernel was used; signatures are.
-With --sign-key, the index and each kernel are signed: that states that you vouch for all of them.
+With --sign-key, the index and each kernel are signed: that states that you vouch for all of them. A
+note says how many of them have neither a signature of this key nor one of this host: other hosts
+may have compiled those, or this host before it had keys.
 FILE appears when it is complete, and replaces an existing file, but none that is named as an input.
 Next: `opkeep bundle import FILE` on another host.
 Exit code 0: FILE has what was asked for; 1: it lacks kernels that are damaged, not valid, or not in
@@ -74,6 +76,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     refuse_input(args)?;
     let signer = args.sign_key.as_deref().map(|path| signer(path, &trust)).transpose()?;
     let signed_by = signer.as_ref().map(|signer| SignerOutput::from(signer.key().public_key()));
+    let own = signer.as_ref().map(|signer| trust.of_own(signer.key().public_key()));
     let wanted = wanted(args, output, &cancel)?;
     let store_path = StorePath::default_store(&args.common.store)?;
     let store = store_path.open(Access::ReadOnly, &args.common.store, output)?;
@@ -84,10 +87,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let mut export = Export {
         writer: BundleWriter::new(out, None, signer)?,
         trust,
+        own,
         validator: Validator::builtin(),
         threads: threads(args.common.jobs),
         found: BTreeSet::new(),
         left_out: Vec::new(),
+        vouched_for: 0,
     };
     let progress = output.progress();
     for (name, target) in &targets {
@@ -99,7 +104,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             .add_all(name, target, &keys, &cancel, &|done| progress.update(done as u64, keys.len() as u64))?;
     }
     progress.done();
-    let Export { writer, found, mut left_out, .. } = export;
+    let Export { writer, found, mut left_out, vouched_for, own, .. } = export;
     let missing: Vec<String> =
         wanted.iter().flatten().filter(|key| !found.contains(key)).map(ToString::to_string).collect();
     left_out.sort_by_key(|left| left.reason);
@@ -109,6 +114,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         bytes: 0,
         targets: Vec::new(),
         signed_by,
+        vouched_for: own.map(|_| vouched_for),
         left_out,
         missing,
         interrupted: cancel.is_cancelled(),
@@ -125,6 +131,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             if has_problems { ExitStatus::Problems } else { ExitStatus::Success }
         }
     };
+    if json.file.is_some() {
+        note_vouching(&json, output);
+    }
     report(args, &json, output)?;
     Ok(exit_status)
 }
@@ -132,6 +141,17 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 /// Whether no entry is in the bundle.
 fn found_nothing(found: &BTreeSet<Digest>, left_out: &[LeftOut]) -> bool {
     found.len() == left_out.len()
+}
+
+/// Says for which kernels the exporter vouches, without having made them as far as is known.
+fn note_vouching(json: &ExportOutput, output: &Output) {
+    if let (Some(signer), Some(count @ 1..)) = (&json.signed_by, json.vouched_for) {
+        let (kernels, have) = (counted(count, "kernel"), if count == 1 { "has" } else { "have" });
+        let name = &signer.name;
+        output.print_note(&format!(
+            "{kernels} {have} no signature of `{name}` or of this host, which may not have compiled them: with this bundle you vouch for them"
+        ));
+    }
 }
 
 /// Prints the result. If the bundle goes to the standard output, the text goes elsewhere.
@@ -226,11 +246,15 @@ fn targets(args: &Args, store: &Store) -> anyhow::Result<Vec<(String, TargetStor
 struct Export {
     writer: BundleWriter<Sink>,
     trust: Trust,
+    /// What recognizes own entries, if entries are signed.
+    own: Option<Trust>,
     validator: Validator,
     threads: NonZeroUsize,
     /// The keys of the entries that are in the store.
     found: BTreeSet<Digest>,
     left_out: Vec<LeftOut>,
+    /// The number of entries that are signed and not known to be own ones.
+    vouched_for: usize,
 }
 
 impl Export {
@@ -281,7 +305,11 @@ impl Export {
             self.found.insert(*entry.key());
             match verdict {
                 Ok(()) => match self.writer.add(target, entry) {
-                    Ok(()) => {}
+                    Ok(()) => {
+                        let own = self.own.as_ref();
+                        let is_others = own.is_some_and(|own| own.check_stored(target, entry).is_err());
+                        self.vouched_for += usize::from(is_others);
+                    }
                     Err(error @ opkeep_bundle::BundleError::Entry { .. }) => {
                         self.left_out.push(LeftOut::new(target, entry.key(), Reason::Damaged, error));
                     }
@@ -355,6 +383,9 @@ struct ExportOutput {
     targets: Vec<TargetOutput>,
     #[serde(skip_serializing_if = "Option::is_none")]
     signed_by: Option<SignerOutput>,
+    /// The number of kernels that are signed, and have no earlier signature of the same key or of this host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vouched_for: Option<usize>,
     left_out: Vec<LeftOut>,
     missing: Vec<String>,
     interrupted: bool,

@@ -1,9 +1,12 @@
 //! Flags about signatures.
 
+use std::path::PathBuf;
+
 use opkeep_bundle::{entry_message, entry_signatures, stored_signatures};
 use opkeep_cache::Namespace;
+use opkeep_fs::Fs;
 use opkeep_store::Entry;
-use opkeep_trust::{PublicKey, SignaturePolicy};
+use opkeep_trust::{PublicKey, SignaturePolicy, SigningKey};
 use serde::Serialize;
 
 use crate::setup;
@@ -25,6 +28,8 @@ pub(crate) struct TrustArgs {
 pub(crate) struct Trust {
     pub(crate) policy: SignaturePolicy,
     pub(crate) namespace: String,
+    /// The file of the key by which this host recognizes what it built.
+    host_key_file: Option<PathBuf>,
 }
 
 /// The key that signed, as JSON.
@@ -47,7 +52,11 @@ impl TrustArgs {
     /// A key is not valid, a list cannot be read, or other users can change it; or the namespace of the environment is not valid.
     pub(crate) fn read(&self) -> anyhow::Result<Trust> {
         let settings = setup::signature_settings(self.trusted_keys.as_ref(), self.remote_namespace.as_ref());
-        Ok(Trust { policy: settings.signature_policy()?, namespace: settings.namespace()?.to_string() })
+        Ok(Trust {
+            policy: settings.signature_policy()?,
+            namespace: settings.namespace()?.to_string(),
+            host_key_file: settings.host_key_file,
+        })
     }
 }
 
@@ -81,6 +90,19 @@ impl Trust {
             }
         }
         checked
+    }
+
+    /// Returns what recognizes the entries that this host or the holder of `key` built, by their signatures. Without keys, a host does not
+    /// sign what it builds.
+    pub(crate) fn of_own(&self, key: &PublicKey) -> Self {
+        let host_key = |file: &PathBuf| SigningKey::open_for_host(&Fs::new(), file, false).ok()?;
+        let host_key = self.host_key_file.as_ref().and_then(host_key);
+        let keys = host_key.iter().map(SigningKey::public_key).chain([key]).cloned();
+        Self {
+            policy: SignaturePolicy::Required(keys.collect()),
+            namespace: self.namespace.clone(),
+            host_key_file: None,
+        }
     }
 
     /// Returns the member with the signatures of an entry of a bundle that may be taken, as the store keeps it. `None`: as it is.
