@@ -196,7 +196,7 @@ fn redis(mut parts: Parts, tls: bool) -> Result<RemoteUrl, UrlError> {
             );
         }
     };
-    let prefix = parts.take("prefix").unwrap_or_else(|| REDIS_PREFIX.to_owned());
+    let prefix = parts.take("prefix")?.unwrap_or_else(|| REDIS_PREFIX.to_owned());
     let url = RedisUrl {
         tls,
         host: parts.host(Some(6379))?,
@@ -223,14 +223,14 @@ fn s3(mut parts: Parts) -> Result<RemoteUrl, UrlError> {
     {
         return Err(parts.invalid("bucket", "3 to 63 bytes of `[a-z0-9.-]`"));
     }
-    let endpoint = parts.take("endpoint").map(|text| endpoint(&text)).transpose();
-    let style = match parts.take("style").as_deref() {
+    let endpoint = parts.take("endpoint")?.map(|text| endpoint(&text)).transpose();
+    let style = match parts.take("style")?.as_deref() {
         None => None,
         Some("path") => Some(S3Style::Path),
         Some("virtual") => Some(S3Style::Virtual),
         Some(_) => return Err(parts.invalid("style", "`path` or `virtual`")),
     };
-    let region = parts.take("region");
+    let region = parts.take("region")?;
     let is_word =
         |text: &String| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     if region.as_ref().is_some_and(|region| !is_word(region)) {
@@ -245,7 +245,7 @@ fn s3(mut parts: Parts) -> Result<RemoteUrl, UrlError> {
         endpoint: endpoint.map_err(|expected| parts.invalid("endpoint", expected))?,
         region,
         style,
-        profile: parts.take("profile"),
+        profile: parts.take("profile")?,
     };
     parts.no_more("`endpoint`, `region`, `style` or `profile`")?;
     Ok(RemoteUrl::S3(url))

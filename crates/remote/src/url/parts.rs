@@ -136,13 +136,17 @@ impl Parts {
         }
     }
 
-    /// Takes the parameter `name`. The last one counts.
-    pub(super) fn take(&mut self, name: &str) -> Option<String> {
+    /// Takes the parameter `name`. The last one counts. An empty one is an error: it may be a variable of a script that is unset, and the
+    /// default would be another cache than was meant.
+    pub(super) fn take(&mut self, name: &'static str) -> Result<Option<String>, UrlError> {
         let mut value = None;
         for (_, found) in self.parameters.extract_if(.., |(found, _)| found == name) {
             value = Some(found);
         }
-        value.filter(|value| !value.is_empty())
+        match value.as_deref() {
+            Some("") => Err(self.invalid(name, "a value, or no such parameter in the URL for the default")),
+            _ => Ok(value),
+        }
     }
 
     /// Fails if there are parameters that nothing took.
