@@ -29,11 +29,11 @@ pub enum TrustError {
         /// The position of the byte.
         at: usize,
     },
-    /// The file of a secret key is accessible to others.
+    /// The file of a secret is accessible to others.
     #[error(
         "`{}` belongs to user {owner} and has mode {mode:04o}, expected user {user} and mode 0600, or user 0 and at most mode 0640, \
-         since it has a secret key; correct owner and mode (of a secret that is mounted into a container, its mode), and replace \
-         the key if another user may have read it",
+         since it has a secret; correct owner and mode (of a secret that is mounted into a container, its mode), and replace \
+         the secret if another user may have read it",
         path.display()
     )]
     NotPrivate {

@@ -25,6 +25,9 @@ const GROUP_READS: u32 = 0o040;
 const OTHERS_WRITE: u32 = 0o022;
 const ROOT: u32 = 0;
 
+/// The content of a file with a secret. It is erased from memory when it is dropped.
+pub type SecretBytes = Zeroizing<Vec<u8>>;
+
 impl SigningKey {
     /// Reads the file of a secret key: one key, with white space around it. Links are followed, as those of a secret that is
     /// mounted into a container; what counts is the file that is opened. It must be a regular file of this user, to which no other
@@ -33,17 +36,15 @@ impl SigningKey {
     /// # Errors
     /// [`TrustError::NotPrivate`], [`TrustError::Key`], [`TrustError::NoText`], [`TrustError::Io`].
     pub fn read(fs: &Fs, path: &Path) -> Result<Self, TrustError> {
-        let (file, metadata) = fs.open_file(path).map_err(failed("read", path))?;
-        let (owner, mode, user) = access(&metadata);
-        if !is_private(owner, mode, user) {
-            return Err(TrustError::NotPrivate { path: path.to_owned(), owner, mode, user });
-        }
-        let bytes = fs.read_opened(path, file, &metadata, MAX_SECRET_FILE).map_err(failed("read", path))?;
-        let bytes = Zeroizing::new(bytes);
+        let bytes = read_secret_file(fs, path, MAX_SECRET_FILE).map_err(|error| match error {
+            // Everyone may read public keys: the file is the wrong one, and its mode is right.
+            TrustError::NotPrivate { .. } => public_key_in(fs, path).unwrap_or(error),
+            other => other,
+        })?;
         let text = text(path, &bytes)?;
         let line = 1 + text[..text.len() - text.trim_ascii_start().len()].matches('\n').count();
         let wrong = |problem| WrongKey { line, problem }.into_error(Some(path));
-        text.trim_ascii().parse().map_err(wrong)
+        text.trim_ascii().parse().map_err(|problem| public_key_in(fs, path).unwrap_or_else(|| wrong(problem)))
     }
 
     /// Writes the secret key to a new file that only this user can read, and makes it durable.
@@ -61,6 +62,31 @@ impl SigningKey {
             _ => failed("write", path)(error),
         })
     }
+}
+
+/// Reads a file with a secret, at most `max_bytes`. Links are followed, as those of a secret that is mounted into a container; what counts
+/// is the file that is opened. It must be a regular file of this user, to which no other user has access, or one of root, which its group
+/// may read as well: root chose that group.
+///
+/// # Errors
+/// [`TrustError::NotPrivate`], [`TrustError::Io`].
+pub fn read_secret_file(fs: &Fs, path: &Path, max_bytes: u64) -> Result<SecretBytes, TrustError> {
+    let (file, metadata) = fs.open_file(path).map_err(failed("read", path))?;
+    let (owner, mode, user) = access(&metadata);
+    if !is_private(owner, mode, user) {
+        return Err(TrustError::NotPrivate { path: path.to_owned(), owner, mode, user });
+    }
+    fs.read_opened(path, file, &metadata, max_bytes).map(Zeroizing::new).map_err(failed("read", path))
+}
+
+/// Returns the error that a file has public keys, if it has: a list, or the public half of a pair.
+fn public_key_in(fs: &Fs, path: &Path) -> Option<TrustError> {
+    let bytes = Zeroizing::new(fs.read(path, MAX_LIST).ok()?);
+    let text = str::from_utf8(&bytes).ok()?;
+    // A list has nothing else. The mode of a file counts that has a secret as well.
+    public_keys(text).ok()?;
+    let line = 1 + text.lines().position(|line| words_of(line).next().is_some())?;
+    Some(WrongKey { line, problem: KeyTextError::PublicKey }.into_error(Some(path)))
 }
 
 /// Reads the public keys in a file, which is a list as [`TrustedKeys::parse`](crate::TrustedKeys::parse) reads it. Owner and
@@ -99,13 +125,17 @@ fn read_list(
 /// The public keys in a text.
 pub(crate) fn public_keys(text: &str) -> Result<Vec<PublicKey>, WrongKey> {
     let mut keys = Vec::new();
-    for (line, words) in (1..).zip(text.lines()) {
-        let words = words.split_once('#').map_or(words, |(before, _)| before);
-        for word in words.split_ascii_whitespace() {
-            keys.push(word.parse().map_err(|problem| WrongKey { line, problem })?);
+    for (number, line) in (1..).zip(text.lines()) {
+        for word in words_of(line) {
+            keys.push(word.parse().map_err(|problem| WrongKey { line: number, problem })?);
         }
     }
     Ok(keys)
+}
+
+/// Returns the words of a line, before a comment.
+fn words_of(line: &str) -> impl Iterator<Item = &str> {
+    line.split_once('#').map_or(line, |(before, _)| before).split_ascii_whitespace()
 }
 
 /// A word that is no key.

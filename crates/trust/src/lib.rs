@@ -60,7 +60,7 @@ pub use content::{EntryDigest, MemberDigest, RepeatedMember, is_signed_member};
 pub use error::TrustError;
 #[doc(hidden)]
 pub use fuzz::fuzz;
-pub use key_file::read_public_keys;
+pub use key_file::{SecretBytes, read_public_keys, read_secret_file};
 pub use key_name::{KeyName, KeyNameError};
 pub use key_text::KeyTextError;
 pub use message::{Message, SignedBundle, SignedEntry};

@@ -145,6 +145,28 @@ fn what_is_no_secret_key_is_refused_with_its_line() {
     assert!(matches!(trusted(&pipe).unwrap_err(), TrustError::Io { .. }));
 }
 
+/// A list of public keys is for everyone to read: that its mode is to be changed would be the wrong advice.
+#[test]
+fn a_public_key_in_place_of_a_secret_one_is_named() {
+    let place = Place::new();
+    for mode in [0o600, 0o644, 0o666] {
+        for (text, expected) in
+            [(PUBLIC.to_owned(), 1), (format!("# our hosts\n\n{PUBLIC} # the first\n{PUBLIC}\n"), 3)]
+        {
+            match read(&place.write("keys", &text, mode)).unwrap_err() {
+                TrustError::Key { line, problem: KeyTextError::PublicKey, .. } => assert_eq!(line, expected),
+                other => panic!("{mode:o}: {other}"),
+            }
+        }
+        // The mode of a file that has a secret as well counts.
+        for text in [format!("{PUBLIC}\n{SECRET}\n"), SECRET.to_owned(), "# nothing\n".to_owned()] {
+            let error = read(&place.write("keys", &text, mode)).err();
+            let is_refused = matches!(&error, Some(TrustError::NotPrivate { .. }));
+            assert_eq!(is_refused, mode != 0o600, "{mode:o}: {error:?}");
+        }
+    }
+}
+
 /// Every cut, and every bit that is changed behind the name, which is not secret and not checked.
 #[test]
 fn a_damaged_secret_key_is_refused() {
