@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use opkeep_cache::fs::{ForkSafeCell, Fs, without_fork};
 use opkeep_cache::{Digest, RemoteError};
+use opkeep_trust::{SecretBytes, read_secret_file};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
@@ -127,13 +128,15 @@ impl Tls {
 struct Files<'a> {
     paths: &'a ClientCertificate,
     certificate: Vec<u8>,
-    key: Vec<u8>,
+    key: SecretBytes,
 }
 
 impl<'a> Files<'a> {
     fn read(paths: &'a ClientCertificate) -> Result<Self, RemoteError> {
-        let read = |file: &Path| read(file).map_err(refused);
-        Ok(Self { paths, certificate: read(&paths.certificate)?, key: read(&paths.key)? })
+        let certificate = read(&paths.certificate).map_err(refused)?;
+        let key = read_secret_file(&Fs::new(), &paths.key, LARGEST_FILE);
+        let key = key.map_err(|error| refused(format!("TLS: {error}")))?;
+        Ok(Self { paths, certificate, key })
     }
 
     fn digest(&self) -> Digest {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use opkeep_cache::fs::Fs;
+use opkeep_trust::read_secret_file;
 
 use crate::headers::Headers;
 use crate::options::HeaderSource;
@@ -23,6 +24,7 @@ pub(super) fn headers(source: Option<HeaderSource>) -> Renewable<Headers> {
 fn read(file: &Path) -> Result<Headers, String> {
     let in_file =
         |error: &dyn std::fmt::Display| format!("the file of headers `{}`: {error}", file.display());
-    let text = Fs::new().read_text(file, LARGEST_FILE).map_err(|error| in_file(&error))?;
+    let bytes = read_secret_file(&Fs::new(), file, LARGEST_FILE).map_err(|error| in_file(&error))?;
+    let text = str::from_utf8(&bytes).map_err(|error| in_file(&error))?;
     text.parse().map_err(|error| in_file(&error))
 }

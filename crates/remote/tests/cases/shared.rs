@@ -1,5 +1,8 @@
 //! What several clients are tested for in the same way, beside the [contract](crate::contract).
+#![expect(clippy::disallowed_methods, reason = "these tests write files of keys")]
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -118,12 +121,19 @@ pub(crate) fn ask_with_certificates(kind: ServerKind, name: fn(&str) -> ObjectNa
     }
 
     // These cannot be sent.
+    let no_key = valid.certificate.with_file_name("no-key.pem");
+    fs::copy(&valid.certificate, &no_key)?;
+    fs::set_permissions(&no_key, Permissions::from_mode(0o600))?;
+    let readable = valid.key.with_file_name("readable-key.pem");
+    fs::copy(&valid.key, &readable)?;
+    fs::set_permissions(&readable, Permissions::from_mode(0o644))?;
     let missing = authority.certificate().with_file_name("missing.pem");
     for (engine, expected) in [
         (client(&missing, &valid.key), "missing.pem"),
         (client(&valid.certificate, &missing), "missing.pem"),
         (client(&valid.key, &valid.key), "no certificate"),
-        (client(&valid.certificate, &valid.certificate), "no private key"),
+        (client(&valid.certificate, &no_key), "no private key"),
+        (client(&valid.certificate, &readable), "mode 0644"),
         (client(&valid.certificate, &expired.key), "cannot be used with the key"),
     ] {
         match found(&*engine) {

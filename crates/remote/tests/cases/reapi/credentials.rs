@@ -1,11 +1,13 @@
 //! Headers by which a server knows its clients.
 #![expect(clippy::disallowed_methods, reason = "these tests write files of headers")]
 
+use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::{fs, thread};
+use std::thread;
 
 use libtest_mimic::{Failed, Trial};
 use opkeep_cache::{PutAnswer, RemoteEngine, RemoteError, RemoteObject};
@@ -146,7 +148,13 @@ fn redacted_end() {
 }
 
 fn write(file: &Path, token: &str) {
-    fs::write(file, format!("authorization: Bearer {token}\n")).unwrap();
+    write_text(file, &format!("authorization: Bearer {token}\n"));
+}
+
+/// Writes a file that only this user can read.
+fn write_text(file: &Path, text: &str) {
+    fs::write(file, text).unwrap();
+    fs::set_permissions(file, Permissions::from_mode(0o600)).unwrap();
 }
 
 fn renewed() {
@@ -217,8 +225,12 @@ fn unreadable() {
         other => panic!("{other:?}"),
     };
     refused("No such file");
-    fs::write(&file, "authorization Bearer hunter2").unwrap();
+    write_text(&file, "authorization Bearer hunter2");
     refused("line 1");
+    // Others could have read it.
+    write(&file, "hunter2");
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    refused("mode 0644");
     assert_eq!(fake.count("GetCapabilities"), 0);
     write(&file, "hunter2");
     all_methods(&*engine).unwrap();
