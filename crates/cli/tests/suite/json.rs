@@ -208,6 +208,10 @@ fn stores(checker: &mut Checker) {
     let other = other.to_str().unwrap();
     place.write("broken.info", "{");
     run("remote push", &["remote", "push", &url, "--all"]);
+    let six = place.write("six.info", square_of(6));
+    let signed =
+        ["build", six.to_str().unwrap(), "--target", "cpu", "--remote", &url, "--sign-key", "secret"];
+    run("build", &signed);
     run("remote ls", &["remote", "ls", &url]);
     run("remote ls", &["remote", "ls", &url, "--long"]);
     run("remote stats", &["remote", "stats", &url]);

@@ -152,6 +152,12 @@ fn kernels_are_pushed_listed_and_counted() {
     assert_eq!((&found["leases"]["objects"], &found["plans"]["objects"]), (&1.into(), &0.into()));
     assert_eq!((&stats["objects"], &stats["not_recognised"]), (&6.into(), &1.into()));
     place.run(&["remote", "stats", &url]).ended_with(0).prints("1 object of other programs");
+    assert_eq!(found["signers"], serde_json::json!([{"signer": "0123456789abcdef", "kernels": 1}]));
+    // The sums agree: a kernel may be in several objects.
+    write_object(&place, &format!("{target}/e"), &format!("{}.fedcba9876543210", keys[0]), 0);
+    write_object(&place, &format!("{target}/e"), &format!("{}.fedcba9876543210", keys[1]), 0);
+    let text = place.run(&["remote", "stats", &url]).ended_with(0);
+    text.prints("kernels  3 in 6 objects, ").prints(", 2 signed by 2 keys\n").prints("in all 8 objects");
     // Another namespace has nothing of it.
     let other = ["remote", "ls", &url, "--remote-namespace", "team-2"];
     place.run(&other).ended_with(0).prints("there are no kernels");

@@ -1,5 +1,7 @@
 //! `opkeep remote stats`: the number and the size of the objects of a remote cache.
 
+use std::collections::BTreeMap;
+
 use opkeep_cache::StoredKind;
 use serde::Serialize;
 
@@ -38,10 +40,18 @@ struct TargetOutput {
     target: String,
     kernels: u64,
     signed: u64,
+    signers: Vec<SignerOutput>,
     entries: KindOutput,
     bundles: KindOutput,
     leases: KindOutput,
     plans: KindOutput,
+}
+
+/// The kernels that one key signed.
+#[derive(Serialize)]
+struct SignerOutput {
+    signer: String,
+    kernels: u64,
 }
 
 /// Objects of one kind.
@@ -58,8 +68,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     for (name, stored) in &contents.targets {
         let target = target_output(name, stored);
         text.line(name);
-        let signed = if target.signed > 0 { format!(", {} signed", target.signed) } else { String::new() };
-        text.line(format_args!("  kernels  {}, {}{signed}", target.kernels, bytes(target.entries.bytes)));
+        text.line(format_args!("  kernels  {}", kernels_text(&target)));
         for (name, kind) in
             [("bundles", target.bundles), ("leases ", target.leases), ("plans  ", target.plans)]
         {
@@ -90,15 +99,41 @@ fn target_output(target: &str, stored: &[Stored]) -> TargetOutput {
         let Totals { objects, bytes, .. } = Totals::of(stored.iter().filter(|stored| is_kind(&stored.kind)));
         KindOutput { objects, bytes }
     };
-    let signed =
-        stored.iter().filter(|stored| matches!(&stored.kind, StoredKind::Entry { signer: Some(_), .. }));
+    let mut signers: BTreeMap<&str, Vec<&Stored>> = BTreeMap::new();
+    for object in stored {
+        if let StoredKind::Entry { signer: Some(signer), .. } = &object.kind {
+            signers.entry(signer).or_default().push(object);
+        }
+    }
+    let kernels_of = |objects: &[&Stored]| Totals::of(objects.iter().copied()).kernels;
+    let signed: Vec<&Stored> = signers.values().flatten().copied().collect();
+    let signer = |(signer, objects): (&&str, &Vec<&Stored>)| SignerOutput {
+        signer: (*signer).to_owned(),
+        kernels: kernels_of(objects),
+    };
     TargetOutput {
         target: target.to_owned(),
         kernels: Totals::of(stored).kernels,
-        signed: Totals::of(signed).kernels,
+        signed: kernels_of(&signed),
+        signers: signers.iter().map(signer).collect(),
         entries: kind(|kind| matches!(kind, StoredKind::Entry { .. })),
         bundles: kind(|kind| matches!(kind, StoredKind::Bundle { .. })),
         leases: kind(|kind| matches!(kind, StoredKind::Lease { .. })),
         plans: kind(|kind| matches!(kind, StoredKind::Progress { .. })),
     }
+}
+
+/// Returns the number of kernels. A kernel that several keys signed, or that is there without a signature as well, is in several objects.
+fn kernels_text(target: &TargetOutput) -> String {
+    let TargetOutput { kernels, signed, signers, entries, .. } = target;
+    let objects = match entries.objects == *kernels {
+        true => String::new(),
+        false => format!(" in {}", counted(entries.objects, "object")),
+    };
+    let signed = match (signed, signers.len()) {
+        (0, _) => String::new(),
+        (_, 1) => format!(", {signed} signed"),
+        (_, keys) => format!(", {signed} signed by {keys} keys"),
+    };
+    format!("{kernels}{objects}, {}{signed}", bytes(entries.bytes))
 }
