@@ -193,10 +193,13 @@ fn gc_deletes_what_is_old_or_too_much_and_nothing_else() {
     let size = fs::metadata(&entries[3]).unwrap().len() * 2 + 100;
     gc(&["--max-size", &size.to_string()]).prints("deleted 1 kernel (");
     assert_eq!(exist(), [false, false, true, true]);
-    gc(&["--max-size", "0"]).prints("that is more than the limit");
+    make_old(&write_object(&place, &format!("{target}/b"), &"1".repeat(64), 0), 5);
+    let ran = gc(&["--max-size", "0"]).prints("deleted 1 kernel and 1 bundle (");
+    ran.prints("that is more than the limit, since kernels");
     assert_eq!(exist(), [false, false, false, true]);
     gc(&["--max-size", "0", "--older-than", "0s"]).prints("deleted 1 kernel (");
     assert_eq!(exist(), [false; 4]);
+    gc(&["--max-size", "0"]).prints("since leases and plans that changed within an hour stay");
     assert!(foreign.exists() && lease.exists() && other.exists());
     place.run(&["remote", "gc", &url, "--max-size", "much"]).ended_with(2);
 }

@@ -170,6 +170,7 @@ impl Stored {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Totals {
     pub(super) kernels: u64,
+    pub(super) bundles: u64,
     pub(super) objects: u64,
     pub(super) bytes: u64,
 }
@@ -181,8 +182,10 @@ impl Totals {
         for Stored { kind, bytes, .. } in stored {
             totals.objects += 1;
             totals.bytes += bytes;
-            if let StoredKind::Entry { key, .. } = kind {
-                keys.insert(key);
+            match kind {
+                StoredKind::Entry { key, .. } => drop(keys.insert(key)),
+                StoredKind::Bundle { .. } => totals.bundles += 1,
+                _ => {}
             }
         }
         totals.kernels = keys.len() as u64;

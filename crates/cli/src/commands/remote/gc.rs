@@ -227,20 +227,29 @@ fn target_output(
 fn summary(target: &TargetOutput, dry_run: bool) -> String {
     let TargetOutput { target, before, removed, after, stale, still_over, failed } = target;
     let would = if dry_run { "would delete" } else { "deleted" };
-    let stale = match stale {
-        0 => String::new(),
-        count => format!(" and {}", counted(*count, "stale lease or plan")),
+    let kinds = [(removed.bundles, "bundle"), (*stale, "stale lease or plan")];
+    let kinds = kinds.iter().filter(|(count, _)| *count > 0);
+    let further: Vec<_> = kinds.map(|(count, kind)| counted(*count, kind)).collect();
+    let further = match further.split_last() {
+        None => String::new(),
+        Some((last, others)) => {
+            let others: String = others.iter().map(|count| format!(", {count}")).collect();
+            format!("{others} and {last}")
+        }
     };
-    let over = match (still_over, failed) {
-        (false, _) => "",
-        (true, 1..) => "; that is more than the limit, since objects could not be deleted",
-        (true, 0) => {
+    let over = match (still_over, failed, after.kernels + after.bundles) {
+        (false, ..) => "",
+        (true, 1.., _) => "; that is more than the limit, since objects could not be deleted",
+        (true, 0, 0) => {
+            "; that is more than the limit, since leases and plans that changed within an hour stay"
+        }
+        (true, 0, _) => {
             "; that is more than the limit, since kernels that were used within half an hour stay (--older-than 0s \
              deletes those, too)"
         }
     };
     format!(
-        "{target}: {would} {}{stale} ({}) of {}, {} left ({}){over}",
+        "{target}: {would} {}{further} ({}) of {}, {} left ({}){over}",
         counted(removed.kernels, "kernel"),
         bytes(removed.bytes),
         before.kernels,
