@@ -44,10 +44,16 @@ impl ServerError {
             || ["in cluster mode", "do not hash to the same slot"].iter().any(|text| self.0.contains(text))
     }
 
-    /// What is wrong with the server, if it is of another kind than the one that is needed.
-    fn other_kind(&self) -> Option<&'static str> {
+    /// What is wrong with the server, if it is of another kind or has other rules than are needed.
+    fn help(&self) -> Option<&'static str> {
         if self.is_of_cluster() {
             return Some("the server is one of a Redis Cluster; a remote cache needs one that has all keys");
+        }
+        if self.code() == "NOPERM" || self.0.contains("-NOPERM ") {
+            return Some(
+                "the user of the URL has not the right to a command or to the names of a remote cache: its rules need the commands of a \
+                 reader or a writer, and the names below the URL's prefix and the namespace",
+            );
         }
         self.0.contains("unknown command").then_some(
             "the server lacks a command that a remote cache needs. A Redis Sentinel stores nothing: the URL needs the address \
@@ -63,7 +69,7 @@ impl ServerError {
 
 impl From<ServerError> for RemoteError {
     fn from(error: ServerError) -> Self {
-        if let Some(why) = error.other_kind() {
+        if let Some(why) = error.help() {
             return Self::Refused { reason: format!("{why} (`{}`)", error.0) };
         }
         // Of a script that failed, the error of the command in it counts.
@@ -176,7 +182,13 @@ mod tests {
                 "{line}"
             );
         }
-        assert!(!reason("NOPERM this user has no permissions").contains("Redis"));
+        for line in [
+            "NOPERM this user has no permissions to access one of the keys used as arguments",
+            "ERR Error running script (call to f_0): @user_script:1: -NOPERM this user has no permissions",
+        ] {
+            assert!(reason(line).contains("the URL's prefix and the namespace"), "{line}");
+            assert!(reason(line).contains(line) && !reason(line).contains("Redis Cluster"), "{line}");
+        }
     }
 
     #[test]
