@@ -22,8 +22,10 @@ pub(crate) struct LoggingCompiler {
 pub(crate) struct Line {
     pub(crate) begins: bool,
     pub(crate) kernel: String,
-    /// The process that builds.
+    /// The process that builds. Two in different namespaces of processes may have one number.
     pub(crate) builder: u32,
+    /// The work directory, which is on the disk of the host that builds.
+    pub(crate) directory: PathBuf,
     /// Since the epoch.
     pub(crate) at: Duration,
 }
@@ -63,7 +65,7 @@ impl LoggingCompiler {
         let body = format!(
             "case \"$*\" in *kernel.c*) ;; *) exec {program} \"$@\";; esac\n\
              kernel=$(sed -n 's/.* \\([a-z_0-9]*\\)__kernel0.*/\\1/p' kernel.c)\n\
-             tell() {{ echo \"$1 $kernel $PPID $(date +%s%N)\" >> '{log}'; }}\n\
+             tell() {{ echo \"$1 $kernel $PPID $(date +%s%N) $PWD\" >> '{log}'; }}\n\
              {count}\
              tell begin\n\
              {choices}\n\
@@ -106,12 +108,13 @@ impl LoggingCompiler {
     pub(crate) fn lines(&self) -> Vec<Line> {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let line = |line: &str| {
-            let words: Vec<&str> = line.split(' ').collect();
-            let [what, kernel, builder, at] = words[..] else { panic!("{line}") };
+            let words: Vec<&str> = line.splitn(5, ' ').collect();
+            let [what, kernel, builder, at, directory] = words[..] else { panic!("{line}") };
             Line {
                 begins: what == "begin",
                 kernel: kernel.to_owned(),
                 builder: builder.parse().unwrap(),
+                directory: directory.into(),
                 at: Duration::from_nanos(at.parse().unwrap()),
             }
         };

@@ -1,6 +1,6 @@
 //! Hosts of a cluster, each with a disk of its own, which share an engine, a network and a compiler.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use opkeep_testkit::servers::Server;
 
 use super::page;
-use crate::common::crowd::{Build, LoggingCompiler};
+use crate::common::crowd::{Build, Line, LoggingCompiler};
 use crate::common::{Place, files};
 
 const NETWORK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/lenet/model.onnx");
@@ -83,6 +83,16 @@ impl Scene {
     /// The numbers of compiles on all hosts, and of different kernels among them.
     pub(super) fn compiles(&self) -> (usize, usize) {
         self.cc.compiles()
+    }
+
+    /// The hosts on whose disks a compile has begun.
+    pub(super) fn compiling_hosts(&self) -> BTreeSet<String> {
+        let disks = self.place.path("hosts");
+        let host = |line: Line| {
+            let host = line.directory.strip_prefix(&disks).unwrap().iter().next();
+            host.unwrap().to_string_lossy().into_owned()
+        };
+        self.cc.begun().into_iter().map(host).collect()
     }
 
     #[track_caller]
