@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::crowd::{Build, LoggingCompiler, can_make, network};
-use crate::common::{Place, Ran, ran};
+use crate::common::{Place, Ran, SQUARE, ran};
 
 const RESNET_18: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/resnet18/model.onnx");
 const HOSTS: usize = 8;
@@ -338,22 +338,42 @@ fn explained(server: &Server) -> Result<(), Failed> {
     Ok(())
 }
 
+/// Commands that use a remote cache connect to none if a flag, the variable or the mode of the store says so, and to the same one
+/// otherwise.
 fn no_connection(server: &Server) -> Result<(), Failed> {
-    let [host] = hosts();
-    network(&host, 1);
-    let cc = LoggingCompiler::new(&host, "");
+    let [one] = hosts();
+    network(&one, 1);
+    let cc = LoggingCompiler::new(&one, "");
+    let (url, net) = (server.url(), one.path("net"));
     let connections = || {
         let lines = ask(server, "INFO stats");
         let line = lines.iter().find_map(|line| line.strip_prefix("total_connections_received:"));
         line.and_then(|count| count.parse::<u64>().ok()).unwrap()
     };
-    let before = connections();
-    build(&host, &cc, &host.path("net"), server, &["--remote-mode", "off"]);
-    build(&host, &cc, &host.path("net"), server, &["--cache-mode", "disable"]);
-    // This question is a connection.
-    assert_eq!(connections(), before + 1);
-    build(&Place::new(), &cc, &host.path("net"), server, &[]);
-    assert!(connections() > before + 2);
+    let net = net.to_str().unwrap();
+    for command in [&["build", net][..], &["explain", net], &["run", SQUARE, "--input-values", "1,2,3"]] {
+        // On a host that lacks all kernels.
+        let connects = |args: &[&str], mode: &str| {
+            let host = Place::new();
+            let mut process = host.command(&[command, &["--target", "cpu"], args].concat());
+            let variables = [("CC", &*cc.path), ("OPKEEP_REMOTE", &url), ("OPKEEP_REMOTE_MODE", mode)];
+            let before = connections();
+            ran(process.envs(variables)).ended_with(0);
+            // This question is a connection.
+            connections() > before + 1
+        };
+        for (args, mode) in [
+            (&[][..], "off"),
+            (&["--remote-mode", "off"], ""),
+            (&["--remote-mode", "off"], "read-write"),
+            (&["--cache-mode", "disable"], ""),
+        ] {
+            assert!(!connects(args, mode), "{command:?} {args:?} {mode}");
+        }
+        for (args, mode) in [(&[][..], ""), (&["--remote-mode", "read"], "off")] {
+            assert!(connects(args, mode), "{command:?} {args:?} {mode}");
+        }
+    }
     Ok(())
 }
 
