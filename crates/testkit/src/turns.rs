@@ -1,7 +1,7 @@
 //! Seeds of a test run: of the longest tests, each seed selects a part.
 
 /// The number of seeds before everything repeats.
-pub const MUTATION_SEEDS: u32 = 24;
+pub const MUTATION_SEEDS: u32 = 48;
 
 /// The seeds of this test run: the numbers in `OPKEEP_MUTATION_SEEDS`, separated by commas, or `all` of them; 0 if unset.
 pub fn mutation_seeds() -> Vec<u32> {

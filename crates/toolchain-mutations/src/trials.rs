@@ -18,9 +18,9 @@ use super::variant::{HARMLESS_SHARE, SHARE, Variant};
 use super::{CASES, build, disk};
 
 /// The least numbers of cases that must have shown their effect.
-const MIN_MATTER: usize = 60;
-const MIN_COMPILED_TWICE: usize = 40;
-const MIN_CANNOT_MATTER: usize = 25;
+const MIN_MATTER: usize = 25;
+const MIN_COMPILED_TWICE: usize = 15;
+const MIN_CANNOT_MATTER: usize = 8;
 
 /// The directory of the trials' toolchains, which lasts as long as they run, and the results of the trials.
 pub struct Laboratory {

@@ -175,7 +175,8 @@ fn a_lease_that_is_taken_over_counts_and_so_does_the_wait() {
     let value = LeaseValue::new(LeaseToken::new([9; 16]), 0).to_string();
     remote.set_object(&lease_name("relu", 0), value.into_bytes());
     let mut config = remote_config(&remote);
-    config.lease_ttl = Duration::from_millis(300);
+    // On a busy machine, finding the lease takes a part of the time to live, which is no wait.
+    config.lease_ttl = Duration::from_secs(1);
     let cache = host.with_remote(&config);
     let mut query = Query::new(&take);
     query.wait = Wait::ForHolder { on_wait: None };
@@ -185,7 +186,7 @@ fn a_lease_that_is_taken_over_counts_and_so_does_the_wait() {
     assert!(ticket.is_takeover());
     assert_eq!((found.takeovers, found.host_waits), (1, 1));
     let lost = Duration::from_micros(found.lost_host_micros);
-    assert!(lost > config.lease_ttl / 2 && lost <= took, "{lost:?} of {took:?}");
+    assert!(lost > config.lease_ttl / 4 && lost <= took, "{lost:?} of {took:?}");
     assert_eq!(found.lost_process_micros, 0);
     drop(ticket);
     let next = build(claim(&cache, "relu"));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
 use opkeep_cache::{ClaimTerms, ObjectName, RemoteError, RemoteObject};
-use opkeep_testkit::proxy::Proxy;
+use opkeep_testkit::proxy::{Proxy, ProxySettings};
 use opkeep_testkit::servers::{Server, ServerKind, trial};
 
 use super::time::HOUR;
@@ -33,6 +33,8 @@ fn round_trips(server: Server) -> Result<(), Failed> {
     let leases: Vec<_> = (0..148).map(|number| name(&format!("l/{number}"))).collect();
     // Nothing is sent before the first call.
     assert_eq!(proxy.counts().connections, 0);
+    // No answer begins before its request has ended, which would count twice.
+    proxy.set(ProxySettings { delay_to_client: Duration::from_millis(300), ..ProxySettings::default() });
     let terms = ClaimTerms::new(148, HOUR);
     let calls: [(&str, &dyn Fn()); 6] = [
         ("claim", &|| drop(engine.claim(&leases, &lease(1, 0), terms, &limits()).unwrap())),
