@@ -1,4 +1,4 @@
-"""The cache manager for Triton: what it keeps, and what it does with damaged files."""
+"""The cache manager for Triton: what it keeps."""
 
 from __future__ import annotations
 
@@ -52,28 +52,6 @@ class HitTest(TritonTest):
             end()
         self.assertEqual(stock.keys() | {"add.json.opkeep"}, files.keys())
         self.assertEqual(stock["__grp__add.json"], files["__grp__add.json"])
-
-    def test_each_damage_of_each_file_is_found(self) -> None:
-        kernel = self.kernels.compile()
-        files = self.files(kernel)
-        self.assert_compiled(1)
-        for name, content in self.group(kernel).items():
-            path = self.own_directory(kernel) / name
-            damages = {
-                "flipped": lambda path=path, content=content: path.write_bytes(bytes([content[0] ^ 1]) + content[1:]),
-                "cut": lambda path=path, content=content: path.write_bytes(content[: len(content) // 2]),
-                "empty": lambda path=path: path.write_bytes(b""),
-                "missing": path.unlink,
-                "a link": lambda path=path: (path.unlink(), path.symlink_to("/etc/passwd")),
-                "a directory": lambda path=path: (path.unlink(), path.mkdir()),
-            }
-            for damage, make in damages.items():
-                with self.subTest(f"{name} is {damage}"):
-                    make()
-                    again = self.kernels.compile()
-                    self.assert_compiled(0)
-                    self.assertEqual(again.asm["cubin"], kernel.asm["cubin"])
-                    self.assertEqual(self.files(kernel), files)
 
     def test_files_that_the_stock_manager_left_are_not_trusted(self) -> None:
         end = self.with_stock()
