@@ -27,6 +27,7 @@ def counted(*args: object, **named: object) -> object:
     if fails:
         # The tickets of this compile, for which other processes wait.
         current = opkeep.jax._cache._current.compile
+        assert current is not None
         held.extend(ticket for ticket in current.tickets.values() if ticket.is_held and ticket.is_shared)
         raise RuntimeError("this compile has to fail")
     return compile_really(*args, **named)

@@ -12,6 +12,7 @@ import sys
 import traceback
 import unittest
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, get_args
 from unittest import mock
@@ -161,7 +162,7 @@ class CallsTest(CacheTest):
                 ({"a": mapped}, "1073741825 bytes"),
             ):
                 with self.subTest(text), self.assertLogs("opkeep") as logs:
-                    self.assertIs(self.cache.get_or_build(KEY, lambda: files), files)  # type: ignore[arg-type, return-value]
+                    self.assertIs(self.cache.get_or_build(KEY, lambda: files), files)
                 self.assertRegex(logs.output[-1], f"^WARNING:opkeep:the files that were made are not kept: .*{text}")
         # The key is free.
         with self.open().get_or_begin(KEY, timeout=5) as ticket:
@@ -219,7 +220,7 @@ class CallsTest(CacheTest):
         self.assertIn('mode="enable"', missing.exception.help[0])
         for mode in ("require", "read-only"):
             with self.assertRaisesRegex(opkeep.StoreError, "there is no store") as no_store:
-                opkeep.Cache(f"{self.root}/none", "cuda-sm_90", mode=mode)  # type: ignore[arg-type]
+                opkeep.Cache(f"{self.root}/none", "cuda-sm_90", mode=mode)
             self.assertIn("creates the store", no_store.exception.help[0])
         self.cache.publish(KEY, FILES)
         self.assertIsNotNone(self.open(mode="require").get(KEY))
@@ -438,7 +439,7 @@ class BadInputTest(CacheTest):
     def test_arguments_of_calls(self) -> None:
         cache: Any = self.cache
         ticket: Any = self.begin(bytes(32))
-        for call, text in (
+        calls: list[tuple[Callable[[], object], str]] = [
             (lambda: cache.get(KEY, name=3), "name: expected a text, found `int`"),
             (lambda: cache.get_or_begin(KEY, name=None), "name: expected a text, found `NoneType`"),
             (lambda: cache.get_or_begin(KEY, timeout="x"), "timeout: expected a number of seconds, found `str`"),
@@ -450,7 +451,8 @@ class BadInputTest(CacheTest):
             (lambda: ticket.publish(FILES, framework_version=3), "framework_version: expected a text, found `int`"),
             (lambda: ticket.publish(FILES, compile_time="x"), "compile_time: .*, found `str`"),
             (lambda: ticket.abandon(3), "reason: expected a text, found `int`"),
-        ):
+        ]
+        for call, text in calls:
             with self.subTest(text), self.assertRaisesRegex(opkeep.ArgumentError, text):
                 call()
         self.assertTrue(ticket.is_held)
@@ -483,10 +485,12 @@ class BadInputTest(CacheTest):
                 self.assertIsInstance(ticket, opkeep.Ticket)
 
     def test_use_after_the_end(self) -> None:
-        for end in (lambda ticket: ticket.publish(FILES), lambda ticket: ticket.abandon()):
+        ends: list[Callable[[opkeep.Ticket], object]] = [lambda ticket: ticket.publish(FILES), lambda ticket: ticket.abandon()]
+        for end in ends:
             ticket = self.begin(os.urandom(32))
             end(ticket)
-            for again in (lambda: ticket.publish(FILES), lambda: ticket.publish(FILES, kernel="x")):
+            agains: list[Callable[[], object]] = [lambda: ticket.publish(FILES), lambda: ticket.publish(FILES, kernel="x")]
+            for again in agains:
                 with self.assertRaisesRegex(opkeep.TicketEndedError, "published or abandoned before"):
                     again()
             ticket.abandon("late")

@@ -38,7 +38,7 @@ class ExitTest(unittest.TestCase):
         self.providers: list[Callable[[], list[Cache]]] = []
         for patch in (
             mock.patch.object(_exit, "_providers", self.providers),
-            mock.patch.object(_exit.time, "monotonic", lambda: self.now),
+            mock.patch("time.monotonic", lambda: self.now),
         ):
             patch.start()
             self.addCleanup(patch.stop)

@@ -337,7 +337,7 @@ class ToolchainTest(unittest.TestCase):
         with (
             _cache.Compile("cpu", is_shared=True),
             # As that of a signal handler of the program.
-            mock.patch.object(_cache.Cache, "get_or_begin", side_effect=ZeroDivisionError),
+            mock.patch.object(opkeep.Cache, "get_or_begin", side_effect=ZeroDivisionError),
             self.assertRaises(ZeroDivisionError),
         ):
             get_executable_and_time()
@@ -354,7 +354,7 @@ class ToolchainTest(unittest.TestCase):
             ({"trusted_keys": "none"}, opkeep.SettingsError, "^trusted_keys: "),
         ):
             with self.subTest(arguments), self.assertRaisesRegex(kind, text):
-                opkeep.jax.enable(**arguments)  # type: ignore[arg-type]
+                opkeep.jax.enable(**arguments)
 
     @unittest.skipUnless(HAS_JAX, "JAX is not installed: `cargo xtask frameworks` installs it")
     def test_disabling_gives_jax_its_settings_back(self) -> None:

@@ -63,5 +63,5 @@ class PackageTest(unittest.TestCase):
         if not hasattr(_native, "panics"):
             self.skipTest("an optimized module has no function that panics")
         with self.assertRaisesRegex(opkeep.InternalError, "please report it: a panic of a test"):
-            _native.panics()  # type: ignore[attr-defined]
+            _native.panics()
         self.assertTrue(issubclass(opkeep.InternalError, Exception))

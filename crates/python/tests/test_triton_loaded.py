@@ -316,7 +316,7 @@ class LoadedTest(KeyTest):
                 raise ImportError("a library is missing")
 
         package = self.loaded_package()
-        with mock.patch.dict(sys.modules, {"lazy": Lazy("lazy"), "no_module": object(), "none": None}):  # type: ignore[dict-item]
+        with mock.patch.dict(sys.modules, {"lazy": Lazy("lazy"), "no_module": object(), "none": None}):
             self.check_after(package, lambda: os.link(package / "other.py", package / "link"))
 
     def test_the_time_after_logging_was_loaded_again(self) -> None:

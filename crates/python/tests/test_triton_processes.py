@@ -15,6 +15,7 @@ import unittest
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
+from typing import Any
 from unittest import mock
 
 from triton_helper import TritonTest, Worker
@@ -62,7 +63,7 @@ class WaitTest(TritonTest):
             def delay_with(block: int, keep: bool = keep) -> float:
                 self.assertEqual(one.run(f"fail({block}, keep={keep})"), "CompilationError")
                 self.assertEqual(other.run(f"fail({block}, keep=False)"), "CompilationError")
-                return other.run("kernels.compiles.began - times['requested']")
+                return float(other.run("kernels.compiles.began - times['requested']"))
 
             self.assert_free_within_a_second(delay_with)
 
@@ -78,7 +79,7 @@ class WaitTest(TritonTest):
             one.begin("go on")
             self.assertEqual(one.result(), "CompilationError")
             self.assertEqual(other.result(), "CompilationError")
-            return other.run("kernels.compiles.began") - one.run("times['failed']")
+            return float(other.run("kernels.compiles.began") - one.run("times['failed']"))
 
         self.assert_free_within_a_second(delay_with)
 
@@ -170,13 +171,18 @@ class WaitTest(TritonTest):
         self.assert_compiled(2)
 
     def test_an_exception_of_a_signal_handler_ends_a_wait(self) -> None:
-        def handle(_: int, frame: FrameType) -> None:
-            if frame.f_code.co_name == "_get_or_begin":
+        def handle(_: int, frame: FrameType | None) -> None:
+            if frame is not None and frame.f_code.co_name == "_get_or_begin":
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 raise TimeoutError("the program's")
 
         begun, ends = threading.Event(), threading.Event()
-        self.kernels.compiles.during = lambda: (begun.set(), ends.wait(30))
+
+        def during() -> None:
+            begun.set()
+            ends.wait(30)
+
+        self.kernels.compiles.during = during
         holder = threading.Thread(target=self.kernels.compile)
         holder.start()
         begun.wait()
@@ -301,7 +307,7 @@ class ForkTest(TritonTest):
 def _compiles(block: int) -> int:
     import triton_kernels
 
-    triton_kernels.compiles.during = lambda: None
+    setattr(triton_kernels.compiles, "during", lambda: None)
     triton_kernels.compiles.count = 0
     try:
         triton_kernels.compile(block)
@@ -415,7 +421,7 @@ class InductorTest(TritonTest):
         record = self.saved["add.json.opkeep"]
         first, *lines = record.splitlines(keepends=True)
         head = first.replace(b" %d\n" % len(lines), b" %d\n" % (len(lines) - 1))
-        damages = {
+        damages: dict[str, dict[str, bytes | None]] = {
             "a cut object": {"add__cubin": self.saved["add.cubin"][:1000]},
             "another object": {"add__cubin": self.saved["add.cubin"][:-1] + b"x"},
             "metadata that are cut": {"add__json": self.saved["add.json"][:100]},
@@ -449,7 +455,7 @@ class InductorTest(TritonTest):
         self.restore()
         bad = {"add.cubin": self.saved["add.cubin"].replace(b".text.add", b".text.sub")}
 
-        def changed(manager: CacheManager, name: str, files: list[tuple[str, bytes]], *rest: object) -> object:
+        def changed(manager: CacheManager, name: str, files: list[tuple[str, bytes]], *rest: Any) -> object:
             return described(manager, name, [(name, bad.get(name, content)) for name, content in files], *rest)
 
         described = CacheManager._described

@@ -156,8 +156,8 @@ class HostsTest(RemoteTest):
         site, programs = self.root / "site", self.root / "programs"
         site.mkdir()
         programs.mkdir()
-        (site / "triton").symlink_to(Path(triton.__file__).parent)
-        (programs / "triton_kernels.py").write_bytes(Path(self.kernels.__file__).read_bytes())
+        (site / "triton").symlink_to(Path(str(triton.__file__)).parent)
+        (programs / "triton_kernels.py").write_bytes(Path(str(self.kernels.__file__)).read_bytes())
         targets = [self.kernels.CUDA, ("cuda", 80, 32)]
         if self.kernels.HAS_HIP_LINKER and _has_content_of_libraries():
             targets.append(self.kernels.HIP)
@@ -178,7 +178,7 @@ class HostsTest(RemoteTest):
             count, *where = done.stdout.split()
             return int(count), " ".join(where)
 
-        here = compiles("one", [Path(self.kernels.__file__).parent])
+        here = compiles("one", [Path(str(self.kernels.__file__)).parent])
         there = compiles("two", [site, programs])
         self.assertEqual((here[0], there[0]), (len(targets), 0))
         for path in (site, programs):

@@ -198,8 +198,12 @@ class CoroutineTest(LookTest):
     def test_a_compile_in_a_coroutine_keeps_its_ticket(self) -> None:
         manager = Manager()
 
+        def during() -> None:
+            self.look()
+            kept.append(manager.has_ticket)
+
         async def run() -> None:
-            await asyncio.to_thread(compile_with, manager, lambda: (self.look(), kept.append(manager.has_ticket)))
+            await asyncio.to_thread(compile_with, manager, during)
             await asyncio.gather(asyncio.sleep(0.02), asyncio.sleep(0))
 
         kept: list[bool] = []

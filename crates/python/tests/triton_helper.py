@@ -157,7 +157,7 @@ class TritonTest(unittest.TestCase):
         from triton.runtime import cache
 
         encode = getattr(cache, "_base32", None) or cache._base64
-        return self.kernels_dir / encode(kernel.hash)
+        return self.kernels_dir / str(encode(kernel.hash))
 
     def files(self, kernel: Any) -> dict[str, bytes]:
         """Return the files in the directory of a kernel."""

@@ -36,8 +36,8 @@ HAS_HIP_LINKER = _has_hip_linker()
 """Whether kernels for AMD's devices can be compiled here."""
 
 
-@triton.jit
-def add(x, y, out, n, BLOCK: tl.constexpr):
+@triton.jit  # type: ignore[untyped-decorator]
+def add(x, y, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
     tl.store(out + offsets, tl.load(x + offsets, mask=mask) + tl.load(y + offsets, mask=mask), mask=mask)

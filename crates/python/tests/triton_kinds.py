@@ -77,7 +77,8 @@ class Compiled(Kind):
         return str(self.test.directory(self._kernel).name)
 
     def take_compiles(self) -> int:
-        count, self.test.kernels.compiles.count = self.test.kernels.compiles.count, 0
+        count = int(self.test.kernels.compiles.count)
+        self.test.kernels.compiles.count = 0
         return count
 
 

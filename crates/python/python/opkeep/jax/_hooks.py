@@ -152,7 +152,7 @@ def _file_cache(original: Callable[..., Any], cache: SharedCache) -> Callable[..
     @functools.wraps(original)
     def get_file_cache(path: str) -> tuple[Any, str] | None:
         """Return the cache, within the wrapper with which JAX checks its own, if the settings ask for it."""
-        found = original(path)
+        found: tuple[Any, str] | None = original(path)
         inner = getattr(found[0], "_base_cache", None) if found is not None else None
         cache._path = path
         if found is not None and inner is not None:

@@ -89,9 +89,9 @@ def _cpu() -> tuple[Part, ...]:
 
 def _programs() -> tuple[Part, ...]:
     """Return CUDA's programs, and its library of functions, wherever XLA may find them."""
-    roots = [os.environ.get(variable) for variable in _CUDA_VARIABLES]
-    roots += re.findall(r"--xla_gpu_cuda_data_dir=(\S+)", os.environ.get("XLA_FLAGS", ""))
-    roots = [root for root in [*roots, "/usr/local/cuda"] if root]
+    named = [os.environ.get(variable, "") for variable in _CUDA_VARIABLES]
+    named += re.findall(r"--xla_gpu_cuda_data_dir=(\S+)", os.environ.get("XLA_FLAGS", ""))
+    roots = [root for root in [*named, "/usr/local/cuda"] if root]
     directories = [os.path.join(root, "bin") for root in roots]
     paths = [shutil.which(name, path=path) for name in _GPU_TOOLS for path in (None, *directories)]
     libraries = [os.path.join(root, _LIBDEVICE) for root in roots]

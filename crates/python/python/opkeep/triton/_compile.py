@@ -46,7 +46,7 @@ class Compile(NamedTuple):
     @property
     def object_suffix(self) -> str | None:
         """The end of the name of the kernel's object, such as `.cubin`."""
-        suffix = getattr(self.backend, "binary_ext", None) or _OBJECTS.get(getattr(self.target, "backend", None))
+        suffix = getattr(self.backend, "binary_ext", None) or _OBJECTS.get(getattr(self.target, "backend", ""))
         return f".{suffix}" if suffix else None
 
 

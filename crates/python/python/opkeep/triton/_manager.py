@@ -10,10 +10,11 @@ from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _native
+from .._log import logger
 from ..errors import Error, ForkedTicketError, TicketEndedError
 from . import _stock, _store, _tickets
 from ._compile import Compile, compile_in, frame_of_compile
-from ._log import logger, warn_once
+from ._log import warn_once
 from ._sharing import has_host_code, stays_here
 from ._toolchain import forget_versions, host_toolchain, toolchain_after, toolchain_of
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 _PREFIXES = (
     "ALLOW_LHS_",
@@ -151,7 +152,9 @@ def settings_of_launchers() -> dict[str, str]:
 
 def _environment() -> Mapping[object, object]:
     # The variables before they are decoded: this is part of each hit.
-    return getattr(os.environ, "_data", os.environ)
+    variables: Any = os.environ
+    data: Mapping[object, object] = getattr(variables, "_data", variables)
+    return data
 
 
 def _values(environment: Mapping[object, object]) -> dict[str, str]:

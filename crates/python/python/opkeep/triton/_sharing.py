@@ -32,5 +32,4 @@ def has_host_code(files: Iterable[tuple[str, bytes]]) -> bool:
 def _is_for_processor(content: bytes) -> bool:
     if not content.startswith(b"\x7fELF") or len(content) < 20:
         return False
-    order = "big" if content[5] == 2 else "little"
-    return int.from_bytes(content[18:20], order) in _PROCESSORS
+    return int.from_bytes(content[18:20], "big" if content[5] == 2 else "little") in _PROCESSORS

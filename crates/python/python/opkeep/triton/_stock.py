@@ -21,14 +21,14 @@ def base_dir() -> str:
 
     knobs = sys.modules.get("triton.knobs")
     if knobs is not None:
-        return knobs.cache.dir
+        return str(knobs.cache.dir)
     # Before Triton 3.4.
     named = os.environ.get("TRITON_CACHE_DIR", "").strip()
     if named:
         return named
     from triton.runtime.cache import default_cache_dir
 
-    return default_cache_dir()
+    return str(default_cache_dir())
 
 
 def version() -> str:

@@ -119,7 +119,7 @@ def _check(entry: _Watched, caller: FrameType | None = None) -> None:
         if entry in _watched:
             _watched.remove(entry)
     # A manager that had no ticket may have one by now.
-    if has_ended:
+    if manager is not None and has_ended:
         manager.release()
 
 

@@ -59,6 +59,9 @@ _WORK_DIR = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
 """The directory of work directories, whatever directory the program changes to."""
 
 
+_toolchains: _native.Toolchains
+
+
 def _new_toolchains() -> None:
     global _toolchains
     _toolchains = _native.Toolchains(_WORK_DIR)
@@ -209,7 +212,7 @@ def _other(compile: Compile, parts: Parts, settings: dict[str, str]) -> None:
     if directory is not None:
         _add_text(parts, "backend", _digest_of_code(directory))
     else:
-        _add_library(parts, "backend", _file_of(type(compile.backend)))
+        _add_library(parts, "backend", _file_of(_class_of(compile)))
     for variable, tool in _CPU_TOOLS if compile.target.backend == "cpu" else ():
         root = os.environ.get(variable)
         if root:
@@ -222,7 +225,7 @@ COLLECT = {"cuda": _nvidia, "hip": _amd, "npu": _ascend}
 
 def _backend_package(compile: Compile) -> str | None:
     """Return the directory of a backend that is a package."""
-    directory = os.path.dirname(_file_of(type(compile.backend)))
+    directory = os.path.dirname(_file_of(_class_of(compile)))
     return directory if os.path.isfile(os.path.join(directory, "__init__.py")) else None
 
 
@@ -250,8 +253,12 @@ def _digest_of(directory: str, with_libraries: bool) -> str:
     return digest
 
 
+def _class_of(compile: Compile) -> Any:
+    return type(compile.backend)
+
+
 @functools.lru_cache(maxsize=None)
-def _file_of(backend: type) -> str:
+def _file_of(backend: type[object]) -> str:
     """Return the file of a class. Before Triton 3.3, its module is not among those of Python."""
     for method in vars(backend).values():
         code = getattr(inspect.unwrap(getattr(method, "__func__", method)), "__code__", None)
