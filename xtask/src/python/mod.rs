@@ -1,16 +1,22 @@
 //! `cargo xtask python`: the Python package, built as a wheel, installed in environments below `target/python`, and tested.
 //!
-//! The tests need nothing but the standard library. The first run gets maturin, which makes the wheel, from the package
-//! index; later ones need no network. With `--install`, the package is installed as a user does, which takes minutes and needs
-//! the index. With `--command`, the wheel of the command is built and run.
+//! The tests need nothing but the standard library. The first run gets maturin, which makes the wheel, and mypy, which checks
+//! the types, from the package index; later ones need no network. With `--types`, only the types are checked. With `--install`,
+//! the package is installed as a user does, which takes minutes and needs the index. With `--command`, the wheel of the command
+//! is built and run.
 
-use std::ffi::OsString;
+mod environment;
+mod interpreter;
+mod types;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use toml::de::DeTable;
 
+use self::environment::{environment, install_wheel, path_with, pip, run};
+use self::interpreter::{Interpreter, interpreters};
 use crate::disk;
 use crate::frameworks::commit_seed;
 
@@ -21,9 +27,6 @@ const COMMAND: &str = "crates/cli";
 const LICENSES: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY.md"];
 const SCRATCH: &str = "target/python";
 const MATURIN: &str = "maturin==1.16.0";
-
-/// The minor versions of Python 3 that the package supports, as far as they exist.
-const VERSIONS: std::ops::RangeInclusive<u32> = 10..=15;
 
 /// The variable that selects the long tests.
 const SEEDS: &str = "OPKEEP_MUTATION_SEEDS";
@@ -47,6 +50,13 @@ pub(crate) fn python(args: &[String]) -> Result<(), String> {
         return command(Path::new(root), &scratch, first);
     }
     let wheel = wheel(Path::new(root), &scratch, first, CRATE)?;
+    let is_types = args == ["--types"];
+    if is_types || args.is_empty() {
+        types::check(&Path::new(root).join(CRATE), &scratch, first, &wheel)?;
+    }
+    if is_types {
+        return Ok(());
+    }
     for (number, interpreter) in interpreters.iter().enumerate() {
         let python = installed(&scratch, interpreter, &wheel)?;
         println!("==> the tests with Python 3.{}", interpreter.minor);
@@ -74,7 +84,7 @@ fn command(root: &Path, scratch: &Path, interpreter: &Interpreter) -> Result<(),
     if let Some(missing) = LICENSES.iter().find(|name| !files.contains(**name)) {
         return Err(format!("`{}` has no {missing}", wheel.display()));
     }
-    run(pip(&python).args(["install", "--force-reinstall", "--no-deps", "--no-index"]).arg(&wheel))?;
+    install_wheel(&python, &wheel)?;
     run(Command::new(scratch.join("command/bin/opkeep")).arg("--version"))
 }
 
@@ -106,47 +116,6 @@ fn install(root: &Path, scratch: &Path, interpreter: &Interpreter) -> Result<(),
     run(&mut install).map_err(|error| format!("{error}; is the package index reachable?"))?;
     println!("==> installed in {:.0} s", begin.elapsed().as_secs_f64());
     run(unittest(root, &python).args(FOR_ALL))
-}
-
-/// An installed Python.
-struct Interpreter {
-    minor: u32,
-    program: PathBuf,
-}
-
-/// The Pythons of this machine that the package supports, one of each version: first `python3`, then those that are called
-/// by their version, or that pyenv has.
-fn interpreters() -> Vec<Interpreter> {
-    let pyenv = |minor| {
-        let prefix = disk::output("pyenv", &["prefix", &format!("3.{minor}")], None).ok()?;
-        Some(format!("{}/bin/python3", String::from_utf8(prefix).ok()?.trim()))
-    };
-    let others = VERSIONS.flat_map(|minor| [Some(format!("python3.{minor}")), pyenv(minor)]).flatten();
-    let mut found: Vec<Interpreter> = Vec::new();
-    for program in std::iter::once("python3".to_owned()).chain(others) {
-        if let Some(interpreter) = Interpreter::of(&program)
-            && found.iter().all(|known| known.minor != interpreter.minor)
-        {
-            found.push(interpreter);
-        }
-    }
-    found
-}
-
-impl Interpreter {
-    /// The interpreter called `program`, if the package supports it.
-    fn of(program: &str) -> Option<Self> {
-        let script = "import ensurepip, sys, venv; print(*sys.version_info[:2], sys.executable)";
-        let output = Command::new(program).args(["-c", script]).stderr(Stdio::null()).output().ok()?;
-        Self::parse(str::from_utf8(&output.stdout).ok()?)
-    }
-
-    /// Reads the major version, the minor version and the path of an interpreter.
-    fn parse(line: &str) -> Option<Self> {
-        let (version, program) = line.trim().strip_prefix("3 ")?.split_once(' ')?;
-        let minor = version.parse().ok().filter(|minor| VERSIONS.contains(minor))?;
-        Some(Self { minor, program: program.into() })
-    }
 }
 
 /// The packages that pyproject.toml requires to build the wheel.
@@ -190,66 +159,6 @@ fn wheel(root: &Path, scratch: &Path, interpreter: &Interpreter, package: &str) 
 /// Installs the wheel in an environment of its own. Returns the environment's Python.
 fn installed(scratch: &Path, interpreter: &Interpreter, wheel: &Path) -> Result<PathBuf, String> {
     let python = environment(scratch, &format!("3.{}", interpreter.minor), interpreter, &[])?;
-    let mut install = pip(&python);
-    run(install.args(["install", "--force-reinstall", "--no-deps", "--no-index"]).arg(wheel))?;
+    install_wheel(&python, wheel)?;
     Ok(python)
-}
-
-/// Returns the Python of an environment, which is created if there is none with these packages.
-fn environment(
-    scratch: &Path,
-    name: &str,
-    interpreter: &Interpreter,
-    packages: &[&str],
-) -> Result<PathBuf, String> {
-    let directory = scratch.join(name);
-    let python = directory.join("bin/python");
-    // Written last: an interrupted pip leaves a part.
-    let ready = packages.join("\n");
-    if disk::text_if_exists(&directory, "ready")?.as_deref() != Some(&ready) {
-        run(Command::new(&interpreter.program).args(["-m", "venv", "--clear"]).arg(&directory))?;
-        if !packages.is_empty() {
-            run(pip(&python).arg("install").args(packages))
-                .map_err(|error| format!("{error}; is the package index reachable?"))?;
-        }
-        disk::write(&directory.join("ready"), &ready)?;
-    }
-    Ok(python)
-}
-
-/// The search path of programs, with `directory` first.
-fn path_with(directory: &Path) -> OsString {
-    #[expect(clippy::disallowed_methods, reason = "a task of the command line")]
-    let inherited = std::env::var_os("PATH").unwrap_or_default();
-    let all = std::iter::once(directory.to_owned()).chain(std::env::split_paths(&inherited));
-    std::env::join_paths(all).unwrap_or(inherited)
-}
-
-fn pip(python: &Path) -> Command {
-    let mut pip = Command::new(python);
-    pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]);
-    pip
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let line = format!("{command:?}").replace('"', "");
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{line}` ended with {status}")),
-        Err(error) => Err(format!("`{line}` did not start: {error}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn supported_interpreters_are_recognised() {
-        let found = Interpreter::parse("3 11 /usr/bin/python 3\n").unwrap();
-        assert_eq!((found.minor, found.program), (11, PathBuf::from("/usr/bin/python 3")));
-        for other in ["", "3 9 /usr/bin/python3\n", "2 7 /usr/bin/python\n", "4 10 /p\n", "3 16 /p\n"] {
-            assert!(Interpreter::parse(other).is_none(), "{other}");
-        }
-    }
 }
