@@ -152,8 +152,9 @@ pub(crate) fn ask_with_certificates(kind: ServerKind, name: fn(&str) -> ObjectNa
     Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "a user replaces a certificate")]
+/// A user replaces a certificate, with its key.
 fn replace_file(file: &Path, parts: &TlsFiles) {
-    let parts = [&parts.certificate, &parts.key].map(|part| std::fs::read_to_string(part).unwrap());
-    std::fs::write(file, parts.concat()).unwrap();
+    let parts = [&parts.certificate, &parts.key].map(|part| fs::read_to_string(part).unwrap());
+    fs::write(file, parts.concat()).unwrap();
+    fs::set_permissions(file, Permissions::from_mode(0o600)).unwrap();
 }
