@@ -203,7 +203,7 @@ impl TargetCache {
     }
 
     /// Does what [`push_unsent`](Self::push_unsent) does, and also sends the entries whose marks do not say where they were to be sent, as
-    /// those of earlier versions: for a caller that was told to send them here.
+    /// those of earlier versions: for a caller whose user asks for it.
     pub fn push_unsent_and_unnamed(
         &self,
         deadline: Option<Instant>,

@@ -61,8 +61,8 @@ impl TrustArgs {
 }
 
 impl Trust {
-    /// Whether an entry of a bundle may be taken: `Err` with the reason why not. Signatures for another namespace do not count: someone may
-    /// have moved the entry.
+    /// Whether an entry of a bundle may be taken: `Err` with the reason why not. Signatures for another namespace do not count: an attacker
+    /// may have moved the entry.
     pub(crate) fn check(&self, target: &str, entry: &Entry) -> Result<(), String> {
         self.check_in([self.namespace.as_str()], target, entry)
     }
