@@ -1,5 +1,6 @@
 //! Many entries of the remote tier in one call: they are checked, judged and written to the local store as they arrive.
 
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -12,7 +13,7 @@ use opkeep_store::Entry;
 use crate::miss::Miss;
 use crate::query::{Accept, Query};
 use crate::refusal::Refusal;
-use crate::remote::{ObjectName, RemoteTarget};
+use crate::remote::{Asking, News, ObjectName, RemoteTarget};
 use crate::tiers::Target;
 
 /// The maximum number of entries of one call: all of them may be in memory at once.
@@ -24,8 +25,8 @@ const MAX_THREADS: usize = 4;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FetchReport {
-    /// The keys whose entries are in the local store now, in no order. If the local store is not written, the caller has seen the
-    /// entries when it judged them.
+    /// The keys whose entries are in the local store now, in no order. The caller has judged them, except those that another process
+    /// of this host fetched meanwhile. If the local store is not written, the caller has seen all of them when it judged them.
     pub fetched: Vec<Digest>,
     /// The size of the entries that arrived, in bytes.
     pub bytes: u64,
@@ -61,17 +62,40 @@ impl Target {
         keys.iter().copied().filter(|key| self.open_entry(key).is_none()).collect()
     }
 
-    /// Fetches the entries that the local store is `lacking`, and makes `keys` the plan for which other hosts are waited for.
-    pub(crate) fn fetch(&self, keys: &[Digest], lacking: Vec<Digest>, query: &Query<'_>) -> FetchReport {
+    /// Fetches the entries that the local store is `lacking`, and makes `keys` the plan for which other hosts are waited for. `looks_again`:
+    /// what the local store has is not lacking, whoever has stored it since.
+    pub(crate) fn fetch(
+        &self,
+        keys: &[Digest],
+        mut lacking: Vec<Digest>,
+        looks_again: bool,
+        query: &Query<'_>,
+    ) -> FetchReport {
         let mut report = FetchReport::default();
+        let turning = self.read_remote().filter(|_| !lacking.is_empty());
+        let turn = turning.map(|remote| self.fetch_turn(remote, keys, query));
+        if turn.as_ref().is_some_and(|(_, has_waited)| looks_again || *has_waited) {
+            lacking.retain(|key| match self.open_entry(key) {
+                Some(_) => {
+                    report.fetched.push(*key);
+                    false
+                }
+                None => true,
+            });
+        }
         if let Some(remote) = self.used_remote() {
             remote.plan(keys, &lacking);
         }
+        let asking = self.read_remote().map(|remote| remote.begin_asking(&lacking));
+        let others = self.asked_by_others(&lacking, asking.as_ref());
+        let lacking = asking.as_ref().map_or(lacking, |asking| asking.keys().to_vec());
         let lacking = self.fetch_bundle(keys, lacking, query, &mut report);
         let names = self.remote.as_ref().map_or(1, |remote| remote.entries().count()).max(1);
         for lacking in lacking.chunks((MAX_ENTRIES / names).max(1)) {
             self.fetch_some(lacking, query, &mut report);
         }
+        drop((asking, turn));
+        self.wait_for_others(others, query, &mut report);
         if let Some(remote) = self.leases()
             && !report.missing.is_empty()
             && let Err(why) = remote.look_for_leases(&report.missing, query.limits())
@@ -79,6 +103,45 @@ impl Target {
             self.remote_failed(why);
         }
         report
+    }
+
+    /// Returns the keys that other threads of this process ask for.
+    fn asked_by_others(&self, lacking: &[Digest], asking: Option<&Asking>) -> Vec<Digest> {
+        let Some(asking) = asking.filter(|asking| asking.keys().len() < lacking.len()) else {
+            return Vec::new();
+        };
+        let own: HashSet<_> = asking.keys().iter().collect();
+        lacking.iter().filter(|key| !own.contains(key)).copied().collect()
+    }
+
+    /// Waits for the entries that other threads ask for.
+    fn wait_for_others(&self, keys: Vec<Digest>, query: &Query<'_>, report: &mut FetchReport) {
+        for key in keys {
+            let Some(remote) = self.read_remote() else { return };
+            remote.wait_for_others(&key, query.limits());
+            match self.arrived_for_others(remote, &key, query) {
+                Arrival::Fetched => report.fetched.push(key),
+                Arrival::Refused(why) => report.refused.push((key, why)),
+                Arrival::Ignored => report.missing.push(key),
+            }
+        }
+    }
+
+    fn arrived_for_others(&self, remote: &RemoteTarget, key: &Digest, query: &Query<'_>) -> Arrival {
+        let mut outcome = Arrival::Ignored;
+        loop {
+            if self.open_entry(key).is_some() {
+                return Arrival::Fetched;
+            }
+            let next = match remote.news(key) {
+                News::Entry(entry) => self.arrived(entry, query),
+                News::Stored { .. } => continue,
+                News::Step(_) => return outcome,
+            };
+            if next.rank() > outcome.rank() {
+                outcome = next;
+            }
+        }
     }
 
     fn fetch_some(&self, keys: &[Digest], query: &Query<'_>, report: &mut FetchReport) {

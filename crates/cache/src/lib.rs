@@ -50,12 +50,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod arrivals;
 mod cache;
 mod claim;
 mod error;
 mod event;
 mod failure;
 mod fetch;
+mod fetch_turn;
 mod for_others;
 mod kept_lock;
 mod miss;

@@ -222,6 +222,11 @@ impl Leased {
         alive.is_none_or(|alive| alive.elapsed() >= timeout)
     }
 
+    /// Whether the local store had no entry.
+    pub(crate) fn was_absent(&self) -> bool {
+        matches!(self.miss, Miss::Absent)
+    }
+
     pub(crate) fn lock(&self) -> Option<&KeyLock> {
         match &self.hold {
             Hold::Locked(lock) => Some(lock),

@@ -91,13 +91,13 @@ impl Protocol<'_> {
         let target = self.target;
         // If another caller has published the entry since the last look-up, no lock is needed.
         let mut missing = match target.look(self.key, self.query) {
-            Looked::Taken(entry) => return Ok(hit(entry, Source::Local)),
+            Looked::Taken(entry) => return Ok(self.local_hit(entry, Source::Local)),
             Looked::Missing(missing) => missing,
         };
         if matches!(missing, Miss::Absent) && target.written_store().is_none() {
             // Without a lock, this is the only repeated look-up.
             missing = match target.look_again(self.key, self.query, None) {
-                Looked::Taken(entry) => return Ok(hit(entry, Source::Local)),
+                Looked::Taken(entry) => return Ok(self.local_hit(entry, Source::Local)),
                 Looked::Missing(missing) => missing,
             };
         }
@@ -245,8 +245,8 @@ impl Protocol<'_> {
             remote.note_dead(self.key, note);
         }
         match self.target.look_again(self.key, self.query, Some(&lock)) {
-            Looked::Taken(entry) if lock.waited() => hit(entry, Source::Waited),
-            Looked::Taken(entry) => hit(entry, Source::Local),
+            Looked::Taken(entry) if lock.waited() => self.local_hit(entry, Source::Waited),
+            Looked::Taken(entry) => self.local_hit(entry, Source::Local),
             Looked::Missing(miss) => self.try_remote(Leased::new(Hold::Locked(lock), miss, watch)),
         }
     }
@@ -264,6 +264,10 @@ impl Protocol<'_> {
             let step = match remote.news(self.key) {
                 News::Entry(entry) => match self.target.judge(entry, self.query, &leased.miss) {
                     Some(entry) => return self.remote_hit(entry),
+                    None => continue,
+                },
+                News::Stored { is_own } => match self.stored(is_own, &leased) {
+                    Some(claim) => return claim,
                     None => continue,
                 },
                 News::Step(step) => step,
@@ -306,6 +310,7 @@ impl Protocol<'_> {
     /// Whether the caller can build as soon as it has the lease. While it waits for what it needs, the board asks for the key.
     fn can_build(self, leased: &mut Leased, remote: &RemoteTarget) -> bool {
         let Some(before_claim) = self.query.before_claim else { return true };
+        let was_absent = leased.was_absent();
         let (watch, heartbeat) =
             (leased.watch.take().map_or_else(OnceCell::new, OnceCell::from), Cell::new(Instant::now()));
         let can_build = before_claim(&|| {
@@ -313,7 +318,8 @@ impl Protocol<'_> {
                 leased.lock().inspect(|lock| lock.heartbeat());
                 heartbeat.set(Instant::now());
             }
-            !self.query.is_cancelled() && watch.get_or_init(|| remote.watch(self.key)).is_claimable()
+            !self.query.is_cancelled()
+                && watch.get_or_init(|| remote.watch(self.key, was_absent)).is_claimable()
         });
         leased.watch = watch.into_inner();
         can_build
@@ -353,9 +359,17 @@ impl Protocol<'_> {
             self.target.remote_failed(why);
             true
         });
-        while let News::Entry(entry) = remote.news(self.key) {
-            if let Some(entry) = self.target.judge(entry, self.query, &leased.miss) {
-                return Step::Done(Box::new(self.remote_hit(entry)));
+        loop {
+            let found = match remote.news(self.key) {
+                News::Entry(entry) => {
+                    let taken = self.target.judge(entry, self.query, &leased.miss);
+                    taken.map(|entry| self.remote_hit(entry))
+                }
+                News::Stored { is_own } => self.stored(is_own, leased),
+                News::Step(_) => break,
+            };
+            if let Some(claim) = found {
+                return Step::Done(Box::new(claim));
             }
         }
         if self.query.is_cancelled() {
@@ -380,7 +394,8 @@ impl Protocol<'_> {
             return self.build(leased);
         }
         if !self.has_waited_enough(remote) {
-            leased.watch.get_or_insert_with(|| remote.watch(self.key)).begin_wait();
+            let was_absent = leased.was_absent();
+            leased.watch.get_or_insert_with(|| remote.watch(self.key, was_absent)).begin_wait();
             return self.pending(leased);
         }
         self.build_unleased(leased)
@@ -410,6 +425,22 @@ impl Protocol<'_> {
         self.began.is_some_and(|began| began.elapsed() >= longest)
     }
 
+    /// Returns the hit of an entry that was stored since the caller's look-up.
+    fn stored(self, is_own: bool, leased: &Leased) -> Option<Claim> {
+        let entry = self.target.look_stored(self.key, self.query, leased.lock())?;
+        Some(if is_own { self.remote_hit(entry) } else { hit(entry, Source::Waited) })
+    }
+
+    /// Returns a hit of the local store. It is one of the remote tier if this process has fetched the entry before a caller began
+    /// the key.
+    fn local_hit(self, entry: Box<Entry>, source: Source) -> Claim {
+        let remote = self.target.remote.as_ref();
+        let fetched = remote.filter(|remote| remote.take_stored(self.key) == Some(true));
+        let Some(remote) = fetched else { return hit(entry, source) };
+        remote.finished(self.key);
+        self.remote_hit(entry)
+    }
+
     /// Returns a hit of the remote tier. If this caller waited, another host built the entry meanwhile.
     fn remote_hit(self, entry: Box<Entry>) -> Claim {
         self.target.tally.add(Counter::RemoteShared, self.began.is_some().into());
@@ -429,7 +460,7 @@ impl Protocol<'_> {
     /// Looks up the entry once more, then continues without the lock.
     fn unlocked(self, reason: UnsharedReason, watch: Option<Watch>) -> Claim {
         match self.target.look_again(self.key, self.query, None) {
-            Looked::Taken(entry) => hit(entry, Source::Waited),
+            Looked::Taken(entry) => self.local_hit(entry, Source::Waited),
             Looked::Missing(missing) => self.unshared(missing, reason, watch),
         }
     }

@@ -9,6 +9,7 @@ use opkeep_store::{
     Entry, EntryBuilder, Lookup, OpenEntry, Overwrite, PutOutcome, Statistics, StoreError, TargetStore,
 };
 
+use crate::arrivals;
 use crate::claim::Claim;
 use crate::error::CacheError;
 use crate::fetch::FetchReport;
@@ -121,13 +122,21 @@ impl TargetCache {
     ///
     /// Of the local store's entries only the heads are read: one that is damaged behind its head is not lacking.
     pub fn fetch(&self, keys: &[Digest], query: &Query<'_>) -> FetchReport {
-        self.0.fetch(keys, self.0.lacking(keys), query)
+        self.0.fetch(keys, self.0.lacking(keys), true, query)
     }
 
     /// Does what [`fetch`](Self::fetch) does, for a caller that has looked up `keys` in the local store and knows those that it is
-    /// `lacking`: no entry of the local store is read again.
+    /// `lacking`: no entry of the local store is read again, unless another process of this host has fetched the same plan meanwhile.
     pub fn fetch_lacking(&self, keys: &[Digest], lacking: Vec<Digest>, query: &Query<'_>) -> FetchReport {
-        self.0.fetch(keys, lacking, query)
+        self.0.fetch(keys, lacking, false, query)
+    }
+
+    /// Does `work`, which gets or begins the keys of the targets' last [`fetch`](Self::fetch) one by one. Entries that arrive meanwhile,
+    /// before the work begins their keys, are judged by the query's [`accept`](Query::accept) and written to the local store at once,
+    /// by a thread for each target: so other processes of this host find them there, and need not fetch them as well. The rest of the
+    /// query is not used.
+    pub fn storing_arrivals<T>(targets: &[Self], query: &Query<'_>, work: impl FnOnce() -> T) -> T {
+        arrivals::storing_arrivals(targets.iter().map(|target| &*target.0), query, work)
     }
 
     /// Returns what the remote tier has of `keys`, after one call. The entries are fetched and checked, and the caller judges them, as by

@@ -101,7 +101,12 @@ impl Target {
                 is_new.then(|| warnings.warn(WarningKind::Remote, text));
             };
             let entries = EntryNames::new(names, trust.clone());
-            Some(Arc::new(RemoteTarget::new(Arc::clone(tier), entries, &tally, Arc::new(on_failure))))
+            let (local, signed) = (store.clone(), trust.clone());
+            let is_stored = move |key: &Digest| {
+                local.as_ref().is_some_and(|local| open_trusted(local, &signed, key).is_some())
+            };
+            let (on_failure, is_stored) = (Arc::new(on_failure), Arc::new(is_stored));
+            Some(Arc::new(RemoteTarget::new(Arc::clone(tier), entries, &tally, on_failure, is_stored)))
         });
         Self { shared, name, store, remote, trust, tally }
     }
@@ -193,10 +198,7 @@ impl Target {
 
     /// Opens an entry of the local store whose signatures count, and reads no more than its head and these.
     pub(crate) fn open_entry(&self, key: &Digest) -> Option<OpenEntry<'_>> {
-        let entry = self.store.as_ref()?.open_entry(key).ok()?;
-        let read = |name: &str| entry.read_member(name).map(|member| member.map(Cow::from));
-        let is_trusted = self.trust.check_local(entry.head(), read).is_ok();
-        is_trusted.then_some(entry)
+        open_trusted(self.store.as_ref()?, &self.trust, key)
     }
 
     /// Warns of a damaged entry, and quarantines it if its key is locked.
@@ -303,12 +305,28 @@ impl Target {
             false
         });
         self.warn_of_pause(remote);
-        while let News::Entry(entry) = remote.news(key) {
-            if let Some(taken) = self.judge(entry, query, missing) {
-                return Some(taken);
+        loop {
+            let taken = match remote.news(key) {
+                News::Entry(entry) => self.judge(entry, query, missing),
+                News::Stored { .. } => self.look_stored(key, query, None),
+                News::Step(_) => return None,
+            };
+            if taken.is_some() {
+                return taken;
             }
         }
-        None
+    }
+
+    /// Looks up an entry that was stored since the caller's look-up.
+    pub(crate) fn look_stored(
+        &self,
+        key: &Digest,
+        query: &Query<'_>,
+        lock: Option<&KeyLock>,
+    ) -> Option<Box<Entry>> {
+        let Looked::Taken(entry) = self.look_again(key, query, lock) else { return None };
+        self.remote.iter().for_each(|remote| remote.finished(key));
+        Some(entry)
     }
 
     /// Has the caller judge an entry that the remote tier returned. An entry that the caller uses is written to the local store.
@@ -319,6 +337,14 @@ impl Target {
 
     /// Does what the caller's judgement of an entry says.
     pub(crate) fn judged(&self, entry: Box<Entry>, verdict: Accept, missing: &Miss) -> Option<Box<Entry>> {
+        self.store_judged(&entry, verdict, missing)?;
+        self.tally.add(Counter::RemoteHits, 1);
+        self.remote.iter().for_each(|remote| remote.finished(entry.key()));
+        Some(entry)
+    }
+
+    /// Writes an entry that the caller uses to the local store. Returns whether it is there; `None` if the caller does not use it.
+    pub(crate) fn store_judged(&self, entry: &Entry, verdict: Accept, missing: &Miss) -> Option<bool> {
         // The entry is written with its final stamp: this caller holds the key's lock, so it could not set the stamp later.
         let (stamp, renewed) = match verdict {
             Accept::Take => (entry.validation(), Vec::new()),
@@ -333,8 +359,6 @@ impl Target {
                 return None;
             }
         };
-        self.tally.add(Counter::RemoteHits, 1);
-        self.remote.iter().for_each(|remote| remote.finished(entry.key()));
         // The hit does not depend on the local store, and `put` warns of an error.
         let signatures = self.trust.kept_signatures(&entry);
         let renewed = borrowed(&renewed);
@@ -344,9 +368,7 @@ impl Target {
         // An entry of the local store that is not trusted was not seen by the caller, and gives way.
         let is_replaced = self.trust.demands_signatures();
         let overwrite = if is_replaced { Overwrite::Always } else { missing.overwrite() };
-        let _ = self.put(entry.key(), &stamped, overwrite);
-        drop(stamped);
-        Some(entry)
+        Some(matches!(self.put(entry.key(), &stamped, overwrite), Ok(Some(_))))
     }
 
     /// Has an entry that this host built sent to the remote tier as [`upload`](Self::upload) does, if other hosts can use it.
@@ -432,6 +454,14 @@ impl Target {
         self.tally.add(Counter::RemoteErrors, 1);
         self.warn(WarningKind::Remote, format_args!("{why}; building without it"));
     }
+}
+
+/// Opens an entry whose signatures count, and reads no more than its head and these.
+fn open_trusted<'s>(store: &'s TargetStore, trust: &TargetTrust, key: &Digest) -> Option<OpenEntry<'s>> {
+    let entry = store.open_entry(key).ok()?;
+    let read = |name: &str| entry.read_member(name).map(|member| member.map(Cow::from));
+    let is_trusted = trust.check_local(entry.head(), read).is_ok();
+    is_trusted.then_some(entry)
 }
 
 fn borrowed(members: &[(String, Vec<u8>)]) -> Vec<(&str, &[u8])> {

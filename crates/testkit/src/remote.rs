@@ -105,6 +105,8 @@ struct State {
     counters: BTreeMap<ObjectName, u64>,
     readings: u64,
     calls: Vec<RemoteCall>,
+    /// How often each object was returned.
+    returned: BTreeMap<ObjectName, usize>,
     on_call: Option<OnCall>,
 }
 
@@ -188,6 +190,11 @@ impl FakeRemote {
     /// How often `call` was made.
     pub fn count(&self, call: RemoteCall) -> usize {
         self.state().calls.iter().filter(|made| **made == call).count()
+    }
+
+    /// How often each object was returned, of those that were.
+    pub fn returned(&self) -> BTreeMap<ObjectName, usize> {
+        self.state().returned.clone()
     }
 
     /// All calls so far.
@@ -338,6 +345,7 @@ impl RemoteEngine for FakeRemote {
             if faults.repeats {
                 found(at, content.clone());
             }
+            *self.state().returned.entry(name.clone()).or_default() += 1;
             found(at, content);
             returned += 1;
         }

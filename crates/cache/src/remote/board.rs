@@ -3,15 +3,17 @@
 //!
 //! A thread asks while callers wait, at the times of a [`PollSchedule`]. A caller that begins a key asks itself, unless the board is
 //! fresh; the call asks for all other missing keys of the plan as well. So a key that another host builds costs no call of its own.
+//!
+//! An entry is fetched once. While one thread asks for it, others that need it wait for the answer. What arrives goes to the caller
+//! that waits for it, or to a receiver that stores it at once; it is not asked for again. What
+//! another process of this host has stored is not asked for either.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
-use opkeep_fs::ProcessId;
-use opkeep_store::{Counter, Entry};
+use opkeep_store::Entry;
 
 use super::call::{Limits, guarded};
 use super::client::RemoteClient;
@@ -23,48 +25,54 @@ use crate::random::random_number;
 use crate::refusal::{Refusal, RefusalKind};
 use crate::timer::{Timed, Timer};
 
-/// The maximum size of the entries that arrived for keys that no caller has begun.
+/// If the entries that arrived for keys that no caller has begun are larger together, no more of them are asked for.
 const MAX_UNCLAIMED_BYTES: u64 = 64 << 20;
+/// The time for which a caller waits until another thread has the answer that it needs. Lock holders give a heartbeat only before and
+/// after such a wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// The time between two checks of the limits of such a wait.
+const CHECK_LIMITS: Duration = Duration::from_millis(10);
+/// The time between two visits while all entries that callers wait for are on their way to them.
+const NOTHING_MISSING: Duration = Duration::from_millis(20);
+
+/// Whether the local store has an entry that can be used.
+pub(crate) type IsStored = Arc<dyn Fn(&Digest) -> bool + Send + Sync>;
 
 /// The missing entries of one target, as one process knows them.
 pub(super) struct Board {
-    client: Arc<RemoteClient>,
+    pub(super) client: Arc<RemoteClient>,
     /// The boards of all targets, which one thread visits.
-    boards: Arc<Timer<Board>>,
+    pub(super) boards: Arc<Timer<Board>>,
     entries: EntryNames,
     on_failure: OnFailure,
+    is_stored: IsStored,
     state: Mutex<State>,
+    /// Answers arrived, or entries were stored.
+    pub(super) changed: Condvar,
 }
 
-struct State {
-    table: LeaseTable<Arrived>,
+pub(super) struct State {
+    pub(super) table: LeaseTable<Arrived>,
     /// The counter of the plan.
-    counter: Option<ObjectName>,
+    pub(super) counter: Option<ObjectName>,
     /// Whether the thread will visit the board.
-    is_scheduled: bool,
+    pub(super) is_scheduled: bool,
     unclaimed_bytes: u64,
     /// The keys whose entries in the engine are wrong: an own entry replaces them.
     refused: HashSet<Digest>,
 }
 
 /// The entries of one key that arrived, and that no caller has seen, in the order in which they were asked for: one of each signer.
-type Arrived = VecDeque<Box<Entry>>;
+pub(super) type Arrived = VecDeque<Box<Entry>>;
 
 /// What the board knows of a key.
 pub(crate) enum News {
     /// Its entry arrived.
     Entry(Box<Entry>),
+    /// Its entry is in the local store. `is_own`: this process has fetched it.
+    Stored { is_own: bool },
     /// There is no entry, and this follows from the leases.
     Step(LeaseStep),
-}
-
-/// The interest of one caller in a key that another host builds. The board asks for the key until this is dropped.
-pub(crate) struct Watch {
-    board: Arc<Board>,
-    key: Digest,
-    process: ProcessId,
-    /// Whether the caller waits for another host, and not for what it needs to build.
-    is_wait: AtomicBool,
 }
 
 /// The entries of one key in the answer of an engine.
@@ -100,9 +108,10 @@ impl Board {
         boards: Arc<Timer<Board>>,
         entries: EntryNames,
         on_failure: OnFailure,
+        is_stored: IsStored,
     ) -> Arc<Self> {
-        let state = Mutex::new(State::new(client.lease_ttl()));
-        Arc::new(Self { client, boards, entries, on_failure, state })
+        let (state, changed) = (Mutex::new(State::new(client.lease_ttl())), Condvar::new());
+        Arc::new(Self { client, boards, entries, on_failure, is_stored, state, changed })
     }
 
     /// Sets the plan: `keys` are all keys of a build, of which the local store lacks `missing`.
@@ -121,8 +130,56 @@ impl Board {
 
     /// Asks for the missing keys, unless the board is fresh for `key`. Returns whether the engine answered.
     pub(super) fn look(&self, key: &Digest, limits: Limits<'_>) -> Result<bool, CallFailure> {
-        let Some(keys) = self.locked().table.look(key, Instant::now()) else { return Ok(true) };
-        self.ask(keys, true, limits).map(|answered| answered.is_some())
+        if self.wait_for_others(key, limits) && self.found_stored(key) {
+            return Ok(true);
+        }
+        let Some(mut keys) = self.locked().look(key) else { return Ok(true) };
+        self.skip_stored(&mut keys, Some(key));
+        let answered = self.ask(keys, true, limits)?.is_some();
+        // Another thread may have begun to ask for it since.
+        let _ = self.wait_for_others(key, limits) && self.found_stored(key);
+        Ok(answered)
+    }
+
+    /// Looks whether the local store has an entry that another thread has fetched while the caller waited, and records that.
+    fn found_stored(&self, key: &Digest) -> bool {
+        let is_stored = (self.is_stored)(key);
+        if is_stored {
+            self.locked().table.note_fetched(key);
+        }
+        is_stored
+    }
+
+    /// Removes the keys that the local store has now. A caller has looked up `own` there.
+    fn skip_stored(&self, keys: &mut Vec<Digest>, own: Option<&Digest>) {
+        let mut stored = keys.clone();
+        {
+            let table = &self.locked().table;
+            stored.retain(|key| Some(key) != own && table.would_be_new(key));
+        }
+        stored.retain(|key| (self.is_stored)(key));
+        if !stored.is_empty() {
+            keys.retain(|key| !stored.contains(key));
+            self.locked().table.note_stored(&stored);
+        }
+    }
+
+    /// Waits while another thread asks for the entry of `key`, or judges it. Returns whether one did.
+    pub(super) fn wait_for_others(&self, key: &Digest, limits: Limits<'_>) -> bool {
+        let began = Instant::now();
+        let mut state = self.locked();
+        if !state.table.is_on_its_way(key) {
+            return false;
+        }
+        let longest = limits.timeout_of_call(self.client.call_timeout()).min(LONGEST_WAIT);
+        let wait = limits.is_waited_for.then(|| self.client.tally().wait_for_answer());
+        while state.table.is_on_its_way(key) && began.elapsed() < longest && !limits.are_over() {
+            state = self.changed.wait_timeout(state, CHECK_LIMITS).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(state);
+        drop(wait);
+        limits.budget.inspect(|budget| budget.charge(began.elapsed()));
+        true
     }
 
     /// Asks for the leases on `keys`, whose entries are known to be missing.
@@ -130,7 +187,7 @@ impl Board {
         self.ask(keys.to_vec(), false, limits).map(drop)
     }
 
-    /// Asks for the entry of `key` and the lease above `generation`, whatever the board knows. For the holder of a lease: the last
+    /// Asks for the entry of `key`, unless it has arrived, and the lease above `generation`. For the holder of a lease: the last
     /// holder may have published the entry, and a newcomer may have claimed a generation that others took over.
     pub(super) fn look_again(
         &self,
@@ -138,8 +195,11 @@ impl Board {
         generation: u64,
         limits: Limits<'_>,
     ) -> Result<Option<LeaseReading>, CallFailure> {
+        self.wait_for_others(key, limits);
         let mut names = vec![self.entries.names.lease(key, generation + 1)];
-        names.extend(self.entries.of(key));
+        if self.locked().table.begin_asking(key) {
+            names.extend(self.entries.of(key));
+        }
         let (mut above, mut arrivals) = (None, Arrivals::default());
         let answer = self.client.get_many(&names, limits, &mut |at, content| match at {
             0 => above = Some(content),
@@ -151,9 +211,15 @@ impl Board {
             self.warn_of_entry(reason);
         }
         let arrived = arrivals.in_order();
-        if !arrived.is_empty() {
-            self.locked().table.note_own_entry(key, arrived, Instant::now());
+        let mut state = self.locked();
+        if names.len() > 1 {
+            state.table.end_asking(key);
         }
+        if !arrived.is_empty() {
+            state.table.note_own_entry(key, arrived, Instant::now());
+        }
+        drop(state);
+        self.changed.notify_all();
         Ok(answer?.then(|| LeaseReading::new(above.as_deref())))
     }
 
@@ -198,35 +264,48 @@ impl Board {
             let arrived = arrivals.in_order();
             if !arrived.is_empty() {
                 had_news = true;
-                let is_watched = state.table.is_watched(key);
-                let bytes = bytes_of(&arrived);
-                if is_watched || state.unclaimed_bytes + bytes <= MAX_UNCLAIMED_BYTES {
-                    state.unclaimed_bytes += bytes;
-                    state.table.note_entry(key, arrived);
-                }
+                state.table.note_entry(key, arrived);
             }
         }
         // If the engine did not answer for all names, an object that did not arrive may exist.
-        if let Ok(true) = answer {
-            had_news |= state.table.answered(&batch, Instant::now());
+        match answer {
+            Ok(true) => had_news |= state.table.answered(&batch, Instant::now()),
+            Ok(false) | Err(_) => state.table.unanswered(&batch),
         }
         state.count_unclaimed();
         drop(state);
+        self.changed.notify_all();
         if let Some(why) = wrong {
             self.warn_of_entry(&why);
         }
         Ok(answer?.then_some(had_news))
     }
 
-    /// Returns what the board knows of `key`. An entry is returned once; while there are more, the next call returns another one.
+    /// Returns what the board knows of `key`. An entry is returned once; while there are more, the next call returns another one. A
+    /// caller that calls it again has refused the last one.
     pub(super) fn news(&self, key: &Digest) -> News {
+        let limits = Limits { is_waited_for: true, ..Limits::default() };
+        if self.locked().table.is_judged(key) {
+            self.wait_for_others(key, limits);
+        }
         let mut state = self.locked();
+        if let Some(is_own) = state.table.take_stored(key) {
+            return News::Stored { is_own };
+        }
         let mut arrived = state.table.take_entry(key).unwrap_or_default();
-        let Some(entry) = arrived.pop_front() else { return News::Step(state.table.step(key)) };
+        let Some(entry) = arrived.pop_front() else {
+            state.table.refused(key);
+            return News::Step(state.table.step(key));
+        };
         if !arrived.is_empty() {
-            state.table.note_entry(key, arrived);
+            state.table.put_back(key, arrived);
         }
         News::Entry(entry)
+    }
+
+    /// Whether a receiver has stored the entry of `key` since a caller began it; `Some(true)` if this process has fetched it.
+    pub(super) fn take_stored(&self, key: &Digest) -> Option<bool> {
+        self.locked().table.take_stored(key)
     }
 
     /// Records that the claim of a lease found that of another host.
@@ -277,25 +356,9 @@ impl Board {
         state.count_unclaimed();
     }
 
-    /// Has the thread ask for `key`.
-    pub(super) fn watch(self: &Arc<Self>, key: &Digest) -> Watch {
-        let now = Instant::now();
-        let is_new = {
-            let mut state = self.locked();
-            let has_hints = state.counter.is_some() && self.client.has_counters();
-            state.table.watch(key, has_hints, now, random_number());
-            !std::mem::replace(&mut state.is_scheduled, true)
-        };
-        if is_new && !self.boards.add(now, self) {
-            self.locked().is_scheduled = false;
-        }
-        let (process, is_wait) = (ProcessId::current(), AtomicBool::new(false));
-        Watch { board: Arc::clone(self), key: *key, process, is_wait }
-    }
-
     /// Makes the next call, if it is due. Returns the time of the next one, if callers wait.
     fn poll(&self, time: Duration) -> Option<Instant> {
-        let (poll, keys, counter) = {
+        let (poll, mut keys, counter) = {
             let mut state = self.locked();
             let Some((at, poll)) = state.table.next_call() else {
                 state.is_scheduled = false;
@@ -306,6 +369,12 @@ impl Board {
             }
             (poll, state.table.watched(), state.counter.clone())
         };
+        if let Poll::Batch = poll {
+            self.skip_stored(&mut keys, None);
+        }
+        if keys.is_empty() {
+            return Instant::now().checked_add(NOTHING_MISSING);
+        }
         let limits = Limits { deadline: Instant::now().checked_add(time), ..Limits::default() };
         let hint = match (poll, counter) {
             (Poll::Hint, Some(counter)) => Some(self.client.progress(&counter, limits)),
@@ -340,7 +409,7 @@ impl Board {
         let _ = guarded(|| (self.on_failure)(&format!("{why}; building without it"), true));
     }
 
-    fn locked(&self) -> MutexGuard<'_, State> {
+    pub(super) fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -357,62 +426,17 @@ impl State {
         self.count_unclaimed();
     }
 
-    fn count_unclaimed(&mut self) {
+    /// Returns the keys that a caller asks for that begins `key`.
+    fn look(&mut self, key: &Digest) -> Option<Vec<Digest>> {
+        let mut keys = self.table.look(key, Instant::now())?;
+        if self.unclaimed_bytes >= MAX_UNCLAIMED_BYTES {
+            keys.retain(|other| other == key || self.table.is_watched(other));
+        }
+        Some(keys)
+    }
+
+    pub(super) fn count_unclaimed(&mut self) {
         self.unclaimed_bytes = self.table.unclaimed().map(bytes_of).sum();
-    }
-}
-
-impl Watch {
-    /// Whether this process watches, and not its parent before a fork.
-    pub(crate) fn is_own(&self) -> bool {
-        self.process.is_current()
-    }
-
-    /// Whether the caller waits for another host.
-    pub(crate) fn is_wait(&self) -> bool {
-        self.is_wait.load(Ordering::Relaxed)
-    }
-
-    /// Records that the caller waits for another host, and counts the wait.
-    pub(crate) fn begin_wait(&self) {
-        if !self.is_wait.swap(true, Ordering::Relaxed) {
-            self.board.client.tally().add(Counter::HostWaits, 1);
-        }
-    }
-
-    /// Whether there is something to do for the key: its entry arrived, or its lease can be claimed.
-    pub(crate) fn has_news(&self) -> bool {
-        if !self.process.is_current() {
-            return true;
-        }
-        self.board.locked().table.has_news(&self.key)
-    }
-
-    /// Whether the caller can claim the key's lease, and its entry has not arrived.
-    pub(crate) fn is_claimable(&self) -> bool {
-        if !self.process.is_current() {
-            return false;
-        }
-        self.board.locked().table.is_claimable(&self.key)
-    }
-
-    /// Returns the time of the holder's last heartbeat.
-    pub(crate) fn alive_at(&self) -> Option<Instant> {
-        if !self.process.is_current() {
-            return None;
-        }
-        self.board.locked().table.alive_at(&self.key)
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        // In a forked child the parent's board may be locked for ever.
-        if self.process.is_current() {
-            let mut state = self.board.locked();
-            state.table.unwatch(&self.key, Instant::now());
-            state.count_unclaimed();
-        }
     }
 }
 

@@ -28,7 +28,7 @@ impl Limits<'_> {
     }
 
     /// Returns the timeout of a call that begins now: `timeout`, or what is left of the budget.
-    pub(super) fn timeout_of_call(&self, timeout: Duration) -> Duration {
+    pub(crate) fn timeout_of_call(&self, timeout: Duration) -> Duration {
         self.budget.map_or(timeout, |budget| budget.left().min(timeout))
     }
 

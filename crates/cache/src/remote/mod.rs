@@ -7,6 +7,7 @@
 //! Each call ends at the timeout in the configuration, or at the caller's deadline or cancellation if that is earlier. The calls of a
 //! build end when they have taken as long as its compiles may take ([`WaitBudget`]).
 
+mod arrival;
 mod board;
 mod bundles;
 mod call;
@@ -24,8 +25,10 @@ mod problems;
 pub(crate) mod stored_name;
 mod tier;
 mod wait_budget;
+mod watch;
 
-pub(crate) use board::{News, Watch};
+pub(crate) use arrival::{Arrival, Asking};
+pub(crate) use board::News;
 pub(crate) use bundles::UnbundledPlan;
 pub(crate) use call::{Limits, guarded};
 pub use config::{RemoteConfig, RemotePolicy, RemotePolicyError};
@@ -41,3 +44,4 @@ pub use object::{LeaseToken, LeaseValue, LeaseValueError, ObjectName, ObjectName
 pub(crate) use problems::CallFailure;
 pub(crate) use tier::{Claimed, FoundBundle, RemoteTarget, RemoteTier, SentEntry};
 pub use wait_budget::WaitBudget;
+pub(crate) use watch::Watch;

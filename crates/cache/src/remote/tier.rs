@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
 use opkeep_store::Counter;
 
-use super::board::{Board, News, Watch};
+use super::arrival::{Arrival, Asking};
+use super::board::{Board, IsStored, News};
 use super::bundles::PlanBundles;
 use super::call::Limits;
 use super::client::{Existing, PutFailure, RemoteClient};
@@ -17,6 +19,7 @@ use super::entry_names::EntryNames;
 use super::lease::{HeldLease, HeldLeases, LeaseReading, OnFailure};
 use super::object::ObjectName;
 use super::problems::CallFailure;
+use super::watch::Watch;
 use crate::event::{CacheEvent, Events};
 use crate::per_process::PerProcess;
 use crate::refusal::RefusalKind;
@@ -53,9 +56,15 @@ impl RemoteTier {
         self.leases.get(|| HeldLeases::new(Arc::clone(&self.client)))
     }
 
-    fn board(&self, client: &Arc<RemoteClient>, entries: &EntryNames, on_failure: &OnFailure) -> Arc<Board> {
+    fn board(
+        &self,
+        client: &Arc<RemoteClient>,
+        entries: &EntryNames,
+        on_failure: &OnFailure,
+        is_stored: &IsStored,
+    ) -> Arc<Board> {
         let (client, boards) = (Arc::clone(client), Arc::clone(&self.boards));
-        Board::new(client, boards, entries.clone(), Arc::clone(on_failure))
+        Board::new(client, boards, entries.clone(), Arc::clone(on_failure), Arc::clone(is_stored))
     }
 }
 
@@ -73,6 +82,7 @@ pub(crate) struct RemoteTarget {
     board: PerProcess<Arc<Board>>,
     bundles: PlanBundles,
     on_failure: OnFailure,
+    is_stored: IsStored,
 }
 
 /// An entry that is stored in the engine.
@@ -99,16 +109,17 @@ pub(crate) enum Claimed {
 
 impl RemoteTarget {
     /// Creates the part for the target whose objects are `entries`, and whose calls count in `tally`. `on_failure` is called with the
-    /// cause of each failure on another thread.
+    /// cause of each failure on another thread. `is_stored` says what need not be asked for.
     pub(crate) fn new(
         tier: Arc<RemoteTier>,
         entries: EntryNames,
         tally: &Arc<Tally>,
         on_failure: OnFailure,
+        is_stored: IsStored,
     ) -> Self {
         let client = Arc::new(tier.client.for_target(Arc::clone(tally)));
-        let board = PerProcess::new(tier.board(&client, &entries, &on_failure));
-        Self { tier, client, entries, board, bundles: PlanBundles::default(), on_failure }
+        let board = PerProcess::new(tier.board(&client, &entries, &on_failure, &is_stored));
+        Self { tier, client, entries, board, bundles: PlanBundles::default(), on_failure, is_stored }
     }
 
     pub(crate) fn client(&self) -> &RemoteClient {
@@ -120,7 +131,8 @@ impl RemoteTarget {
     }
 
     fn board(&self) -> &Arc<Board> {
-        self.board.get(|| self.tier.board(&self.client, &self.entries, &self.on_failure))
+        let new = || self.tier.board(&self.client, &self.entries, &self.on_failure, &self.is_stored);
+        self.board.get(new)
     }
 
     /// Sets the plan of the build: all of its keys, and those that the local store lacks.
@@ -131,6 +143,31 @@ impl RemoteTarget {
     /// Asks for `key` and other missing keys, unless that was done a moment ago. The error is for people.
     pub(crate) fn look(&self, key: &Digest, limits: Limits<'_>) -> Result<bool, CallFailure> {
         self.board().look(key, limits)
+    }
+
+    /// Begins a call for the entries of `keys`, those that no other thread asks for.
+    pub(crate) fn begin_asking(&self, keys: &[Digest]) -> Asking {
+        self.board().begin_asking(keys)
+    }
+
+    /// Waits while another thread asks for the entry of `key`, or judges it.
+    pub(crate) fn wait_for_others(&self, key: &Digest, limits: Limits<'_>) {
+        let _ = self.board().wait_for_others(key, limits);
+    }
+
+    /// Waits for an entry that arrived, to judge and store it. `None` if `has_ended` is set.
+    pub(crate) fn next_arrival(&self, has_ended: &AtomicBool) -> Option<Arrival> {
+        self.board().next_arrival(has_ended)
+    }
+
+    /// Wakes all who wait for arrivals: a flag of theirs is set.
+    pub(crate) fn end_receiving(&self) {
+        self.board().end_receiving();
+    }
+
+    /// Whether the entry of `key` was stored since a caller began the key; `Some(true)` if this process has fetched it.
+    pub(crate) fn take_stored(&self, key: &Digest) -> Option<bool> {
+        self.board().take_stored(key)
     }
 
     pub(crate) fn entries(&self) -> &EntryNames {
@@ -261,8 +298,9 @@ impl RemoteTarget {
         Ok(false)
     }
 
-    pub(crate) fn watch(&self, key: &Digest) -> Watch {
-        self.board().watch(key)
+    /// Has the board ask for `key`, which a caller waits for. `was_absent`: the local store had no entry.
+    pub(crate) fn watch(&self, key: &Digest, was_absent: bool) -> Watch {
+        self.board().watch(key, was_absent)
     }
 
     /// Records that the entry in the engine is wrong. Returns whether that is new.

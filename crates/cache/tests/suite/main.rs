@@ -10,6 +10,8 @@ mod batches;
 #[cfg(test)]
 mod claims;
 #[cfg(test)]
+mod fetched_once;
+#[cfg(test)]
 mod interleave;
 #[cfg(test)]
 mod lease_waits;

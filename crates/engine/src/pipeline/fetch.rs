@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use opkeep_cache::{Accept, RemotePolicy, WaitBudget};
+use opkeep_cache::{Accept, RemotePolicy, TargetCache, WaitBudget};
 use opkeep_digest::Digest;
 use opkeep_store::{CacheMode, Entry};
 
@@ -37,12 +37,7 @@ impl KernelPipeline<'_> {
     ) {
         // No kernel is compiled meanwhile; later, each thread makes its own calls.
         let budget = WaitBudget::new(self.allowed_wait(longest));
-        // A damaged entry is quarantined under its lock, before another one takes its place.
-        let wanted: HashMap<&Digest, usize> = missing
-            .iter()
-            .filter(|(_, miss)| !miss.damaged)
-            .filter_map(|(at, _)| Some((stored_key(&plan.kernels[*at])?, *at)))
-            .collect();
+        let wanted = wanted(plan, missing);
         for target in &self.targets {
             let is_of = |planned: &&PlannedKernel<'_>| {
                 planned.keyed().is_some_and(|keyed| keyed.spec.target == target.name())
@@ -64,6 +59,25 @@ impl KernelPipeline<'_> {
         }
         let threads = u32::try_from(threads.get()).unwrap_or(u32::MAX);
         self.limit_waits(longest.saturating_sub(budget.used()).saturating_mul(threads));
+    }
+
+    /// Does `work`, which builds what is `missing`. Kernels that arrive from the remote tier meanwhile, before their builds begin, are
+    /// judged and written to the store at once.
+    pub(crate) fn storing_arrivals<T>(
+        &self,
+        plan: &BuildPlan<'_>,
+        missing: &[(usize, MissReason)],
+        work: impl FnOnce() -> T,
+    ) -> T {
+        if !self.reads_remote() {
+            return work();
+        }
+        let wanted = wanted(plan, missing);
+        let accept = |entry: &Entry| {
+            let keyed = wanted.get(entry.key()).and_then(|at| plan.kernels[*at].keyed());
+            keyed.map_or(Accept::Ignore, |keyed| self.accept(keyed, entry, &Mutex::new(None)))
+        };
+        TargetCache::storing_arrivals(&self.targets, &self.query(&accept), work)
     }
 
     /// Sets the time that all threads together wait for the remote tier from now on.
@@ -94,6 +108,13 @@ impl KernelPipeline<'_> {
         }
         accept
     }
+}
+
+/// Returns the keys of missing kernels, and their indices in the plan. A damaged entry is not among them: it is quarantined under its
+/// lock, before another one takes its place.
+fn wanted<'p>(plan: &'p BuildPlan<'_>, missing: &[(usize, MissReason)]) -> HashMap<&'p Digest, usize> {
+    let intact = missing.iter().filter(|(_, miss)| !miss.damaged);
+    intact.filter_map(|(at, _)| Some((stored_key(&plan.kernels[*at])?, *at))).collect()
 }
 
 /// Returns the key of a kernel that has entries: a kernel with debug options has none.

@@ -172,7 +172,8 @@ impl BuildExecutor<'_> {
                     TaskPoll::Pending(wait) => TaskPoll::Pending(wait),
                 }
             };
-            queue::run_to_completion(self.order(&expected), options, make, count_lost)
+            let run = || queue::run_to_completion(self.order(&expected), options, make, count_lost);
+            self.pipeline.storing_arrivals(self.plan, missing, run)
         });
         let with_reason = |(index, mut report): (usize, KernelReport)| {
             if let Some(nearest) = nearest.remove(&index)

@@ -266,3 +266,33 @@ fn compile_beside_another_host() -> Vec<(&'static str, usize)> {
     assert_eq!(build(&engine, &requests), ["compiled"; 2]);
     std::mem::take(&mut *seen.lock().unwrap())
 }
+
+/// Hosts that start together compile each kernel once, and each host fetches each kernel of another one once, although its own
+/// compilers are busy when it arrives.
+#[test]
+fn hosts_that_build_together_fetch_each_kernel_once() {
+    const HOSTS: usize = 3;
+    let remote = FakeRemote::new();
+    let backend = Arc::new(NullBackend::sleeping(|_| Duration::from_millis(60)));
+    let requests: Vec<_> = (1..=24).map(|length| request("Square", &[length])).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..HOSTS {
+            scope.spawn(|| {
+                let bench = Bench::new();
+                let engine = engine(&bench, &backend, &remote);
+                let engine = engine.with_config(|config| config.jobs = NonZeroUsize::new(2));
+                let report = engine.build(&requests).unwrap();
+                let is_there =
+                    |outcome| matches!(outcome, Outcome::Compiled | Outcome::Reused | Outcome::Shared);
+                assert!(report.kernels.iter().all(|kernel| is_there(kernel.outcome)), "{report:?}");
+                let fetched = report.activity.remote_hits;
+                let compiled = report.kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled);
+                assert_eq!((bench.entries().len(), fetched), (24, 24 - compiled.count() as u64));
+            });
+        }
+    });
+    assert_eq!(backend.compiles(), 24);
+    let entries = remote.returned().into_iter().filter(|(name, _)| name.as_str().contains("/e/"));
+    let more: Vec<_> = entries.filter(|(_, times)| *times > HOSTS - 1).collect();
+    assert!(more.is_empty(), "{more:?}");
+}

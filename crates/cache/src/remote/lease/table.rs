@@ -2,8 +2,11 @@
 //!
 //! A *batch* is one call that asks for entries and leases; the caller makes it, and reports what arrived. A key is *watched* while a
 //! caller waits for it, and *planned* while it belongs to a build that has not finished it.
+//!
+//! An entry that a call asks for, that has arrived, or that the host has, is in no other batch: so each is fetched once.
 
 use std::collections::HashMap;
+use std::mem;
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
@@ -31,11 +34,30 @@ struct Row<E> {
     leases: LeaseObserver,
     /// The time until which what is known of the key is fresh.
     fresh_until: Option<Instant>,
-    entry: Option<E>,
+    entry: EntryState<E>,
     /// The number of callers that wait for the key.
     watches: usize,
     /// Whether the key belongs to the plan, and no caller has finished it.
     is_planned: bool,
+    /// Whether the local store had no entry when a caller began the key: one that is there now is new.
+    was_absent: bool,
+}
+
+/// What a host knows of the entry of one key.
+#[derive(Clone, Debug)]
+enum EntryState<E> {
+    /// It is missing, as far as the host knows.
+    Missing,
+    /// A call asks for it.
+    Asked,
+    /// It arrived, and is in memory. Once it is judged, it is for a caller that begins the key.
+    Arrived { entry: E, is_judged: bool },
+    /// It is being judged, in order to be stored.
+    Judged,
+    /// It is in the local store, and no caller has begun the key since. `is_own`: this process has fetched it.
+    Stored { is_own: bool },
+    /// A caller has it, or builds it.
+    Finished,
 }
 
 /// One call for several keys: its questions, and the answers so far.
@@ -107,37 +129,54 @@ impl<E> LeaseTable<E> {
     pub fn plan(&mut self, missing: &[Digest]) {
         self.rows.values_mut().for_each(|row| row.is_planned = false);
         for key in missing {
-            self.row(key).is_planned = true;
+            let row = self.row(key);
+            row.is_planned = true;
+            if let EntryState::Stored { .. } | EntryState::Finished = row.entry {
+                row.entry = EntryState::Missing;
+            }
         }
+    }
+
+    /// Whether another caller has asked for the entry of `key` and has no answer yet, or the entry is being judged.
+    pub fn is_on_its_way(&self, key: &Digest) -> bool {
+        let state = self.rows.get(key).map(|row| &row.entry);
+        matches!(state, Some(EntryState::Asked | EntryState::Judged))
     }
 
     /// Returns the keys that a caller asks for that begins `key`: all missing ones of which nothing fresh is known. `None`: what
     /// is known of `key` is fresh.
     pub fn look(&mut self, key: &Digest, now: Instant) -> Option<Vec<Digest>> {
         let row = self.row(key);
-        if row.entry.is_some() || row.is_fresh(now) {
+        if let EntryState::Stored { is_own: false } = row.entry {
+            // The caller has looked it up, and does not use it.
+            row.entry = EntryState::Missing;
+        }
+        if row.has_entry() || row.is_fresh(now) {
             return None;
         }
         let is_wanted = |(other, row): &(&Digest, &Row<E>)| {
-            *other == key || (row.watches > 0 || row.is_planned) && !row.is_fresh(now)
+            let is_missing = matches!(row.entry, EntryState::Missing);
+            *other == key || is_missing && (row.watches > 0 || row.is_planned) && !row.is_fresh(now)
         };
         Some(self.rows.iter().filter(is_wanted).map(|(key, _)| *key).collect())
     }
 
-    /// Returns the keys for whose entries callers wait.
+    /// Returns the keys whose entries are asked for because callers wait for them.
     pub fn watched(&self) -> Vec<Digest> {
         self.rows.iter().filter(|(_, row)| row.is_awaited()).map(|(key, _)| *key).collect()
     }
 
-    /// Begins a batch for `keys`, which asks for their entries, their leases, or both.
+    /// Begins a batch for `keys`, which asks for their entries, their leases, or both. It asks for no entry that is on its way, or has
+    /// arrived. A batch ends by [`answered`](Self::answered) or [`unanswered`](Self::unanswered).
     pub fn batch(&mut self, keys: Vec<Digest>, entries: bool, leases: bool, now: Instant) -> LeaseBatch {
         let (mut questions, mut readings) = (Vec::new(), Vec::with_capacity(keys.len()));
         let ttl = self.ttl;
         for (key, digest) in keys.iter().enumerate() {
-            if entries {
+            let row = self.row(digest);
+            if entries && row.begin_asking() {
                 questions.push(Question::Entry { key });
             }
-            let (first, count) = self.row(digest).leases.generations(now, ttl);
+            let (first, count) = row.leases.generations(now, ttl);
             let count = if leases { count } else { 0 };
             let generations = (0..count as u64).map(|above| first.saturating_add(above));
             questions.extend(generations.map(|generation| Question::Lease { key, generation }));
@@ -160,30 +199,139 @@ impl<E> LeaseTable<E> {
             row.fresh_until = fresh_until;
             had_news |= row.leases.step(ttl) != before;
         }
+        self.unanswered(batch);
         had_news
     }
 
-    /// Records an entry that arrived for a key that is known.
+    /// Ends a batch that the engine did not answer as a whole: the entries that did not arrive may be asked for again.
+    pub fn unanswered(&mut self, batch: &LeaseBatch) {
+        let asked = batch.questions.iter().filter_map(|question| match question {
+            Question::Entry { key } => batch.keys.get(*key),
+            Question::Lease { .. } => None,
+        });
+        asked.for_each(|key| self.end_asking(key));
+    }
+
+    /// Records that a call asks for the entry of `key`, unless one does, or the entry has arrived. Returns whether that is so.
+    pub fn begin_asking(&mut self, key: &Digest) -> bool {
+        self.row(key).begin_asking()
+    }
+
+    /// Records the end of that call.
+    pub fn end_asking(&mut self, key: &Digest) {
+        let row = self.rows.get_mut(key);
+        row.filter(|row| matches!(row.entry, EntryState::Asked)).into_iter().for_each(|row| {
+            row.entry = EntryState::Missing;
+        });
+    }
+
+    /// Records an entry that arrived for a key that is known and not finished.
     pub fn note_entry(&mut self, key: &Digest, entry: E) {
-        if let Some(row) = self.rows.get_mut(key) {
-            row.entry = Some(entry);
+        if let Some(row) = self.rows.get_mut(key)
+            && matches!(row.entry, EntryState::Asked | EntryState::Missing)
+        {
+            row.entry = EntryState::Arrived { entry, is_judged: false };
         }
     }
 
     /// Records an entry that the answer to a call of its own, which ends at `now`, brought.
     pub fn note_own_entry(&mut self, key: &Digest, entry: E, now: Instant) {
         let row = self.row(key);
-        (row.entry, row.fresh_until) = (Some(entry), now.checked_add(FRESH));
+        row.entry = EntryState::Arrived { entry, is_judged: true };
+        row.fresh_until = now.checked_add(FRESH);
     }
 
     /// Takes the entry that arrived. A caller takes it once.
     pub fn take_entry(&mut self, key: &Digest) -> Option<E> {
-        self.rows.get_mut(key).and_then(|row| row.entry.take())
+        let row = self.rows.get_mut(key).filter(|row| matches!(row.entry, EntryState::Arrived { .. }))?;
+        match mem::replace(&mut row.entry, EntryState::Finished) {
+            EntryState::Arrived { entry, .. } => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// Returns an entry to the table, for a caller that begins the key.
+    pub fn put_back(&mut self, key: &Digest, entry: E) {
+        self.row(key).entry = EntryState::Arrived { entry, is_judged: true };
+    }
+
+    /// Takes an entry that arrived and was not judged, in order to store it. [`judged`](Self::judged) follows.
+    pub fn take_arrival(&mut self) -> Option<(Digest, E)> {
+        let is_new = |row: &Row<E>| matches!(row.entry, EntryState::Arrived { is_judged: false, .. });
+        let key = self.rows.iter().find(|(_, row)| is_new(row)).map(|(key, _)| *key)?;
+        let row = self.rows.get_mut(&key)?;
+        match mem::replace(&mut row.entry, EntryState::Judged) {
+            EntryState::Arrived { entry, .. } => Some((key, entry)),
+            _ => None,
+        }
+    }
+
+    /// Whether the entry of `key` is being judged.
+    pub fn is_judged(&self, key: &Digest) -> bool {
+        self.rows.get(key).is_some_and(Row::is_judged)
+    }
+
+    /// Records what became of an entry that was taken to be judged: it is in the local store, or missing as before.
+    pub fn judged(&mut self, key: &Digest, is_stored: bool) {
+        if let Some(row) = self.rows.get_mut(key)
+            && matches!(row.entry, EntryState::Judged)
+        {
+            row.entry = if is_stored { EntryState::Stored { is_own: true } } else { EntryState::Missing };
+        }
+    }
+
+    /// Records that the local store had no entry when a caller began `key`.
+    pub fn note_absent(&mut self, key: &Digest) {
+        self.row(key).was_absent = true;
+    }
+
+    /// Whether an entry of `key` in the local store is one that no caller has seen.
+    pub fn would_be_new(&self, key: &Digest) -> bool {
+        self.rows.get(key).is_none_or(|row| row.watches == 0 || row.was_absent)
+    }
+
+    /// Records that the local store has the entries of `keys`, which another process fetched or built.
+    pub fn note_stored(&mut self, keys: &[Digest]) {
+        for key in keys {
+            if let Some(row) = self.rows.get_mut(key)
+                && matches!(row.entry, EntryState::Missing)
+            {
+                row.entry = EntryState::Stored { is_own: false };
+            }
+        }
+    }
+
+    /// Records that this process has fetched the entry of `key`, and the local store has it.
+    pub fn note_fetched(&mut self, key: &Digest) {
+        let row = self.row(key);
+        if matches!(row.entry, EntryState::Missing | EntryState::Finished) {
+            row.entry = EntryState::Stored { is_own: true };
+        }
+    }
+
+    /// Whether the entry of `key` was stored since a caller began the key; `Some(true)` if this process has fetched it. Says so once.
+    pub fn take_stored(&mut self, key: &Digest) -> Option<bool> {
+        let row = self.rows.get_mut(key)?;
+        let EntryState::Stored { is_own } = row.entry else { return None };
+        row.entry = EntryState::Finished;
+        Some(is_own)
+    }
+
+    /// Records that a caller continues without the entry that it took: it is missing.
+    pub fn refused(&mut self, key: &Digest) {
+        if let Some(row) = self.rows.get_mut(key)
+            && matches!(row.entry, EntryState::Finished)
+        {
+            row.entry = EntryState::Missing;
+        }
     }
 
     /// Returns the entries that arrived for keys for which no caller waits.
     pub fn unclaimed(&self) -> impl Iterator<Item = &E> {
-        self.rows.values().filter(|row| row.watches == 0).filter_map(|row| row.entry.as_ref())
+        self.rows.values().filter(|row| row.watches == 0).filter_map(|row| match &row.entry {
+            EntryState::Arrived { entry, .. } => Some(entry),
+            _ => None,
+        })
     }
 
     /// Whether callers wait for the key.
@@ -199,13 +347,15 @@ impl<E> LeaseTable<E> {
     /// Whether there is something to do for `key`: its entry arrived, or its lease can be claimed.
     pub fn has_news(&self, key: &Digest) -> bool {
         let row = self.rows.get(key);
-        row.is_none_or(|row| row.entry.is_some() || row.leases.step(self.ttl) != LeaseStep::Wait)
+        row.is_none_or(|row| {
+            row.has_entry() || !row.is_judged() && row.leases.step(self.ttl) != LeaseStep::Wait
+        })
     }
 
     /// Whether the lease on `key` can be claimed, and its entry has not arrived.
     pub fn is_claimable(&self, key: &Digest) -> bool {
         let is_claim = matches!(self.step(key), LeaseStep::Claim { .. });
-        is_claim && self.rows.get(key).is_none_or(|row| row.entry.is_none())
+        is_claim && self.rows.get(key).is_none_or(|row| !row.has_entry() && !row.is_judged())
     }
 
     /// Returns the time of the last heartbeat of the holder, as this host noticed it.
@@ -252,6 +402,7 @@ impl<E> LeaseTable<E> {
     pub fn finished(&mut self, key: &Digest, now: Instant) {
         if let Some(row) = self.rows.get_mut(key) {
             (row.is_planned, row.fresh_until) = (false, None);
+            row.entry = EntryState::Finished;
         }
         self.prune(now);
     }
@@ -259,12 +410,17 @@ impl<E> LeaseTable<E> {
     /// Removes what no caller needs any more.
     pub fn prune(&mut self, now: Instant) {
         // A caller may have asked for the key, and act on the answer at this moment.
-        self.rows.retain(|_, row| row.is_planned || row.watches > 0 || row.is_fresh(now));
+        let is_asked = |row: &Row<E>| matches!(row.entry, EntryState::Asked) || row.is_judged();
+        self.rows.retain(|_, row| row.is_planned || row.watches > 0 || row.is_fresh(now) || is_asked(row));
     }
 
     /// Begins a wait for `key`. `has_hints`: there is a plan, and the engine has counters. `random` differs between hosts.
     pub fn watch(&mut self, key: &Digest, has_hints: bool, now: Instant, random: u64) {
-        self.row(key).watches += 1;
+        let row = self.row(key);
+        if row.watches == 0 && matches!(row.entry, EntryState::Finished) {
+            row.entry = EntryState::Missing;
+        }
+        row.watches += 1;
         if self.schedule.is_none() {
             let missing = self.count_watched();
             self.schedule = Some(PollSchedule::new(now, missing, has_hints, self.ttl, random));
@@ -275,13 +431,18 @@ impl<E> LeaseTable<E> {
     pub fn unwatch(&mut self, key: &Digest, now: Instant) {
         if let Some(row) = self.rows.get_mut(key) {
             row.watches = row.watches.saturating_sub(1);
+            if row.watches > 0 && matches!(row.entry, EntryState::Finished) {
+                row.entry = EntryState::Missing;
+            }
         }
         self.prune(now);
     }
 
     /// Returns the next call and its time, while callers wait.
+    ///
+    /// A caller that took an entry may refuse it, and waits on: so its wait ends with [`unwatch`](Self::unwatch) only.
     pub fn next_call(&mut self) -> Option<(Instant, Poll)> {
-        if self.count_watched() == 0 {
+        if !self.rows.values().any(|row| row.watches > 0) {
             self.schedule = None;
         }
         self.schedule.as_ref().map(PollSchedule::next)
@@ -310,7 +471,7 @@ impl<E> LeaseTable<E> {
         Some(schedule.next().0)
     }
 
-    /// Returns the number of keys for whose entries callers wait.
+    /// Returns the number of keys whose entries are missing while callers wait for them.
     fn count_watched(&self) -> usize {
         self.rows.values().filter(|row| row.is_awaited()).count()
     }
@@ -322,8 +483,31 @@ impl<E> LeaseTable<E> {
 }
 
 impl<E> Row<E> {
+    /// Whether a caller waits for the entry, and it is asked for. If one of several callers has it, the others may have no store to
+    /// find it in.
     fn is_awaited(&self) -> bool {
-        self.watches > 0 && self.entry.is_none()
+        match self.entry {
+            EntryState::Missing => self.watches > 0,
+            EntryState::Finished => self.watches > 1,
+            _ => false,
+        }
+    }
+
+    fn begin_asking(&mut self) -> bool {
+        let begins = matches!(self.entry, EntryState::Missing | EntryState::Finished);
+        if begins {
+            self.entry = EntryState::Asked;
+        }
+        begins
+    }
+
+    /// Whether there is an entry for a caller that begins the key.
+    fn has_entry(&self) -> bool {
+        matches!(self.entry, EntryState::Arrived { .. } | EntryState::Stored { .. })
+    }
+
+    fn is_judged(&self) -> bool {
+        matches!(self.entry, EntryState::Judged)
     }
 
     fn is_fresh(&self, now: Instant) -> bool {
@@ -334,7 +518,14 @@ impl<E> Row<E> {
 impl<E> Default for Row<E> {
     fn default() -> Self {
         let (leases, fresh_until) = (LeaseObserver::default(), None);
-        Self { leases, fresh_until, entry: None, watches: 0, is_planned: false }
+        Self {
+            leases,
+            fresh_until,
+            entry: EntryState::Missing,
+            watches: 0,
+            is_planned: false,
+            was_absent: false,
+        }
     }
 }
 
@@ -345,76 +536,4 @@ fn fresh_until(asked: Instant, now: Instant) -> Option<Instant> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TTL: Duration = Duration::from_secs(30);
-
-    fn keys() -> [Digest; 3] {
-        [b"a", b"b", b"c"].map(|name| Digest::of(name))
-    }
-
-    fn value(holder: u8) -> LeaseValue {
-        LeaseValue::new(LeaseToken::new([holder; 16]), 0)
-    }
-
-    #[test]
-    fn a_look_asks_for_all_missing_keys_of_the_plan_unless_it_was_made_just_now() {
-        let (mut table, now, [a, b, c]) = (LeaseTable::<()>::new(TTL), Instant::now(), keys());
-        table.plan(&[a, b]);
-        let mut asked = table.look(&c, now).unwrap();
-        asked.sort_unstable();
-        let mut all = keys().to_vec();
-        all.sort_unstable();
-        assert_eq!(asked, all);
-        let batch = table.batch(asked, true, true, now);
-        assert!(!table.answered(&batch, now), "no host has a lease, as before");
-        assert_eq!(table.look(&a, now + FRESH / 2), None);
-        assert_eq!(table.look(&a, now + FRESH).map(|keys| keys.len()), Some(2));
-        // Another host claims at the same time: what seemed to be free may not be any more.
-        table.note_held(&c, [now; 2], 0, Some(value(1)));
-        let mut asked = table.look(&a, now + FRESH / 2).unwrap();
-        asked.sort_unstable();
-        let mut free = vec![a, b];
-        free.sort_unstable();
-        assert_eq!(asked, free);
-        table.finished(&b, now);
-        assert_eq!(table.look(&a, now + FRESH).map(|keys| keys.contains(&b)), Some(false));
-    }
-
-    #[test]
-    fn answers_belong_to_the_questions_of_their_key() {
-        let (mut table, now, [a, b, c]) = (LeaseTable::<()>::new(TTL), Instant::now(), keys());
-        table.plan(&keys());
-        table.note_held(&b, [now; 2], 0, Some(value(1)));
-        let mut batch = table.batch(vec![a, b, c], true, true, now);
-        let entry = |key| Question::Entry { key };
-        let lease = |key, generation| Question::Lease { key, generation };
-        // The holder of the second one is alive, so its next generation is of no interest.
-        let expected =
-            [entry(0), lease(0, 0), lease(0, 1), entry(1), lease(1, 0), entry(2), lease(2, 0), lease(2, 1)];
-        assert_eq!(batch.questions(), expected);
-        batch.found_lease(4, value(1).to_string().as_bytes());
-        batch.found_lease(7, value(2).to_string().as_bytes());
-        assert!(table.answered(&batch, now));
-        let first = LeaseStep::Claim { generation: 0 };
-        assert_eq!([a, b, c].map(|key| table.step(&key)), [first, LeaseStep::Wait, LeaseStep::Wait]);
-        assert_eq!(table.below(&c, 2), [(1, value(2).token)]);
-    }
-
-    #[test]
-    fn a_wait_ends_with_the_entry() {
-        let (mut table, now, [a, b, _]) = (LeaseTable::new(TTL), Instant::now(), keys());
-        assert_eq!(table.next_call(), None);
-        table.watch(&a, true, now, 0);
-        table.watch(&b, true, now, 0);
-        assert_eq!((table.watched().len(), table.next_call().unwrap().1), (2, Poll::Hint));
-        table.note_entry(&a, "entry");
-        assert_eq!((table.watched(), table.has_news(&a)), (vec![b], true));
-        assert_eq!((table.take_entry(&a), table.take_entry(&a)), (Some("entry"), None));
-        table.unwatch(&a, now);
-        table.unwatch(&b, now);
-        assert_eq!((table.watched().len(), table.next_call()), (0, None));
-        assert!(table.rows.is_empty(), "nothing is kept of what no caller needs");
-    }
-}
+mod tests;

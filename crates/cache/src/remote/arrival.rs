@@ -1,0 +1,99 @@
+//! Entries on their way: those that a call asks for, and those that arrived and are stored at once, before a caller begins their keys.
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use opkeep_digest::Digest;
+use opkeep_store::Entry;
+
+use super::board::{Arrived, Board};
+
+/// The entries of one key that arrived, one of each signer, which are judged in order to be stored. If it is dropped, the key is
+/// missing as before.
+pub(crate) struct Arrival {
+    board: Arc<Board>,
+    key: Digest,
+    entries: Arrived,
+}
+
+/// The keys whose entries a call asks for, until this is dropped. Meanwhile no other call asks for them.
+pub(crate) struct Asking {
+    board: Arc<Board>,
+    keys: Vec<Digest>,
+}
+
+impl Board {
+    /// Begins a call for the entries of `keys` that is made elsewhere. It may ask for those that no other call asks for.
+    pub(super) fn begin_asking(self: &Arc<Self>, keys: &[Digest]) -> Asking {
+        let mut state = self.locked();
+        let keys = keys.iter().copied().filter(|key| state.table.begin_asking(key)).collect();
+        drop(state);
+        Asking { board: Arc::clone(self), keys }
+    }
+
+    /// Waits for an entry that arrived and that no caller has taken. `None` if `has_ended` is set.
+    pub(super) fn next_arrival(self: &Arc<Self>, has_ended: &AtomicBool) -> Option<Arrival> {
+        let mut state = self.locked();
+        loop {
+            if has_ended.load(Ordering::SeqCst) {
+                return None;
+            }
+            if let Some((key, entries)) = state.table.take_arrival() {
+                state.count_unclaimed();
+                return Some(Arrival { board: Arc::clone(self), key, entries });
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Wakes all who wait for arrivals: a flag of theirs is set.
+    pub(super) fn end_receiving(&self) {
+        // Who reads the flag before this waits by now.
+        drop(self.locked());
+        self.changed.notify_all();
+    }
+}
+
+impl Arrival {
+    /// Returns the next entry.
+    pub(crate) fn next(&mut self) -> Option<Box<Entry>> {
+        self.entries.pop_front()
+    }
+
+    /// Records that the local store has the entry.
+    pub(crate) fn stored(self) {
+        self.board.locked().table.judged(&self.key, true);
+    }
+
+    /// Leaves `entry`, and those that follow, to the caller that begins the key.
+    pub(crate) fn put_back(mut self, entry: Box<Entry>) {
+        let mut entries = mem::take(&mut self.entries);
+        entries.push_front(entry);
+        self.board.locked().table.put_back(&self.key, entries);
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        // An entry that is stored or put back stays so.
+        self.board.locked().table.judged(&self.key, false);
+        self.board.changed.notify_all();
+    }
+}
+
+impl Asking {
+    /// Returns the keys.
+    pub(crate) fn keys(&self) -> &[Digest] {
+        &self.keys
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut state = self.board.locked();
+        self.keys.iter().for_each(|key| state.table.end_asking(key));
+        drop(state);
+        self.board.changed.notify_all();
+    }
+}

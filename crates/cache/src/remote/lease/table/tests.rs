@@ -1,0 +1,73 @@
+//! The tests of the table.
+
+use super::*;
+
+const TTL: Duration = Duration::from_secs(30);
+
+fn keys() -> [Digest; 3] {
+    [b"a", b"b", b"c"].map(|name| Digest::of(name))
+}
+
+fn value(holder: u8) -> LeaseValue {
+    LeaseValue::new(LeaseToken::new([holder; 16]), 0)
+}
+
+#[test]
+fn a_look_asks_for_all_missing_keys_of_the_plan_unless_it_was_made_just_now() {
+    let (mut table, now, [a, b, c]) = (LeaseTable::<()>::new(TTL), Instant::now(), keys());
+    table.plan(&[a, b]);
+    let mut asked = table.look(&c, now).unwrap();
+    asked.sort_unstable();
+    let mut all = keys().to_vec();
+    all.sort_unstable();
+    assert_eq!(asked, all);
+    let batch = table.batch(asked, true, true, now);
+    assert!(!table.answered(&batch, now), "no host has a lease, as before");
+    assert_eq!(table.look(&a, now + FRESH / 2), None);
+    assert_eq!(table.look(&a, now + FRESH).map(|keys| keys.len()), Some(2));
+    // Another host claims at the same time: what seemed to be free may not be any more.
+    table.note_held(&c, [now; 2], 0, Some(value(1)));
+    let mut asked = table.look(&a, now + FRESH / 2).unwrap();
+    asked.sort_unstable();
+    let mut free = vec![a, b];
+    free.sort_unstable();
+    assert_eq!(asked, free);
+    table.finished(&b, now);
+    assert_eq!(table.look(&a, now + FRESH).map(|keys| keys.contains(&b)), Some(false));
+}
+
+#[test]
+fn answers_belong_to_the_questions_of_their_key() {
+    let (mut table, now, [a, b, c]) = (LeaseTable::<()>::new(TTL), Instant::now(), keys());
+    table.plan(&keys());
+    table.note_held(&b, [now; 2], 0, Some(value(1)));
+    let mut batch = table.batch(vec![a, b, c], true, true, now);
+    let entry = |key| Question::Entry { key };
+    let lease = |key, generation| Question::Lease { key, generation };
+    // The holder of the second one is alive, so its next generation is of no interest.
+    let expected =
+        [entry(0), lease(0, 0), lease(0, 1), entry(1), lease(1, 0), entry(2), lease(2, 0), lease(2, 1)];
+    assert_eq!(batch.questions(), expected);
+    batch.found_lease(4, value(1).to_string().as_bytes());
+    batch.found_lease(7, value(2).to_string().as_bytes());
+    assert!(table.answered(&batch, now));
+    let first = LeaseStep::Claim { generation: 0 };
+    assert_eq!([a, b, c].map(|key| table.step(&key)), [first, LeaseStep::Wait, LeaseStep::Wait]);
+    assert_eq!(table.below(&c, 2), [(1, value(2).token)]);
+}
+
+#[test]
+fn a_wait_ends_with_the_entry() {
+    let (mut table, now, [a, b, _]) = (LeaseTable::new(TTL), Instant::now(), keys());
+    assert_eq!(table.next_call(), None);
+    table.watch(&a, true, now, 0);
+    table.watch(&b, true, now, 0);
+    assert_eq!((table.watched().len(), table.next_call().unwrap().1), (2, Poll::Hint));
+    table.note_entry(&a, "entry");
+    assert_eq!((table.watched(), table.has_news(&a)), (vec![b], true));
+    assert_eq!((table.take_entry(&a), table.take_entry(&a)), (Some("entry"), None));
+    table.unwatch(&a, now);
+    table.unwatch(&b, now);
+    assert_eq!((table.watched().len(), table.next_call()), (0, None));
+    assert!(table.rows.is_empty(), "nothing is kept of what no caller needs");
+}
