@@ -2,7 +2,7 @@
 //!
 //! A bundle is a second copy of entries, for speed. Each of its entries passes the checks of a single one. What it lacks, and what is
 //! wrong in it, is looked up entry by entry. The host that finishes a plan for which it found no bundle stores one; a wrong one it
-//! replaces. A lease keeps other hosts from doing the same at the same time.
+//! replaces. A lease keeps other hosts from doing the same at the same time, and a counter from doing it a moment later.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Cursor, Write};
@@ -204,16 +204,18 @@ impl Target {
                 Claimed::Held | Claimed::None => return Ok(false),
             },
         };
+        if lease.is_some() && remote.has_new_bundle(plan, limits)? {
+            return Ok(false);
+        }
         let bundle = self.encode_plan(plan, &unbundled.keys);
         let is_stored = match bundle.filter(|bundle| remote.takes(bundle.len())) {
             Some(bundle) => remote.put_bundle(plan, &bundle, unbundled.replaces, limits),
             None => Ok(false),
         };
-        match lease {
-            // Until it expires, hosts that finish a moment later do not send the same again.
-            Some(lease) if matches!(is_stored, Ok(true)) => lease.leave(),
-            lease => drop(lease),
+        if lease.is_some() && matches!(is_stored, Ok(true)) {
+            remote.note_new_bundle(plan);
         }
+        drop(lease);
         is_stored
     }
 

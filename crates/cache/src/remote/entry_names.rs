@@ -36,6 +36,12 @@ impl EntryNames {
         self.names.bundle(plan, self.trust.keys().own_signer())
     }
 
+    /// Returns the name of the counter of the bundles of a plan that were stored a moment ago: that of a plan whose only key is the
+    /// plan's digest.
+    pub(super) fn new_bundles(&self, plan: &Digest) -> ObjectName {
+        self.names.progress(&[*plan])
+    }
+
     /// Returns the number of names for each key.
     pub(crate) fn count(&self) -> usize {
         self.trust.keys().sources().len()

@@ -217,6 +217,20 @@ impl RemoteTarget {
         stored.map_err(|failure| failure.reason)
     }
 
+    /// Whether a host has stored a bundle of the plan a moment ago: since this one looked for it.
+    pub(crate) fn has_new_bundle(&self, plan: &Digest, limits: Limits<'_>) -> Result<bool, CallFailure> {
+        if !self.client().has_counters() {
+            return Ok(false);
+        }
+        let count = self.client().progress(&self.entries.new_bundles(plan), limits)?;
+        Ok(count.flatten().is_some_and(|count| count > 0))
+    }
+
+    /// Has hosts that finish the plan a moment later send no bundle. Best effort.
+    pub(crate) fn note_new_bundle(&self, plan: &Digest) {
+        self.advance_counter(&self.entries.new_bundles(plan), 1);
+    }
+
     /// Returns the plans for which this process found no bundle.
     pub(crate) fn bundles(&self) -> &PlanBundles {
         &self.bundles
@@ -369,10 +383,12 @@ impl RemoteTarget {
 
     /// Has other hosts that wait for entries of the same plan look for them. Best effort.
     pub(crate) fn advance(&self, by: u64) {
-        if let Some(counter) = self.board().counter() {
-            let deadline = Instant::now().checked_add(LONGEST_ADVANCE);
-            self.client().advance(&counter, by, Limits { deadline, ..Limits::default() });
-        }
+        self.board().counter().iter().for_each(|counter| self.advance_counter(counter, by));
+    }
+
+    fn advance_counter(&self, counter: &ObjectName, by: u64) {
+        let deadline = Instant::now().checked_add(LONGEST_ADVANCE);
+        self.client().advance(counter, by, Limits { deadline, ..Limits::default() });
     }
 }
 

@@ -9,7 +9,7 @@ use opkeep_cache::{
     RemotePolicy, TargetCache, WarningKind,
 };
 use opkeep_store::{Entry, EntryBuilder};
-use opkeep_testkit::remote::RemoteCall::{Get, Put, Replace};
+use opkeep_testkit::remote::RemoteCall::{Claim as ClaimCall, Get, Put, Replace};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults, names};
 
 use crate::common::{Host, STAMP, TARGET, builder, entry_name, key, publish, take, text, writer};
@@ -335,8 +335,33 @@ fn of_many_finishers_one_stores_the_bundle() {
     });
     assert!(remote.object(&bundle_name(COUNT)).is_some());
     assert_eq!((shared, remote.count(Put)), (1, 1));
-    // A host that finishes a moment later does not send the same again.
-    assert!(remote.is_leased(&ObjectNames::plan(&keys(COUNT))), "the lease is left to expire");
+    assert!(!has_leases(&remote));
+}
+
+fn has_leases(remote: &FakeRemote) -> bool {
+    remote.object_names().iter().any(|name| name.as_str().contains("/l/"))
+}
+
+/// The lease on a plan ends with its bundle, and a host that finishes a moment later does not send the same again.
+#[test]
+fn no_lease_is_left_of_a_bundle() {
+    let remote = FakeRemote::new();
+    fill(&remote, 0..COUNT);
+    let hosts: Vec<_> = (0..3).map(|_| Host::new()).collect();
+    let caches: Vec<_> = hosts.iter().map(|host| host.with_remote(&config(&remote))).collect();
+    caches.iter().for_each(|cache| assert_eq!(fetch(cache, COUNT).fetched.len(), COUNT));
+    for (cache, shared) in caches.iter().zip([1, 0, 0]) {
+        assert_eq!((share(cache), has_leases(&remote), remote.count(Put)), (shared, false, 1));
+    }
+    // Nor of one that is not stored: the engine is full, or the plan is not finished.
+    for faults in [RemoteFaults { is_full: true, ..RemoteFaults::default() }, RemoteFaults::default()] {
+        let (remote, host) = (FakeRemote::new(), Host::new());
+        fill(&remote, usize::from(!faults.is_full)..COUNT);
+        remote.set_faults(faults);
+        let cache = host.with_remote(&config(&remote));
+        fetch(&cache, COUNT);
+        assert_eq!((share(&cache), remote.count(ClaimCall), has_leases(&remote)), (0, 1, false));
+    }
 }
 
 /// A lease of another host keeps this one from doing the same. Without leases, both may.

@@ -166,11 +166,6 @@ impl HeldLease {
         by_process.into_iter().for_each(|(leases, all)| leases.release(all));
     }
 
-    /// Ends the renewals, and leaves the lease to expire.
-    pub(crate) fn leave(self) {
-        drop(self.take());
-    }
-
     /// Takes the lease out of those that are renewed. `None`: it is lost, or is released after the renewal in progress.
     fn take(&self) -> Option<Lease> {
         if !self.process.is_current() {

@@ -14,7 +14,7 @@ pub(super) const CASES: Cases = &[
 ];
 
 /// All objects below a prefix.
-fn list(case: &Case, prefix: &str) -> BTreeMap<String, ListedObject> {
+pub(super) fn list(case: &Case, prefix: &str) -> BTreeMap<String, ListedObject> {
     let (mut objects, mut cursor) = (BTreeMap::new(), String::new());
     loop {
         let listing = case.engine.list(prefix, &cursor, &limits()).unwrap();

@@ -4,6 +4,7 @@
 //! missing, add [`ignored`]. Trials of what the engine does not have, by its [`Capabilities`], show as ignored. All names of a
 //! trial begin with a scope of its own, so trials run at the same time, and an engine may be used again.
 
+mod builds;
 mod counters;
 mod leases;
 mod limits;
@@ -62,7 +63,8 @@ enum Needs {
 type Run = fn(&Case);
 type Cases = &'static [(&'static str, Needs, Run)];
 
-const MODULES: [(&str, Cases); 6] = [
+const MODULES: [(&str, Cases); 7] = [
+    ("builds", builds::CASES),
     ("objects", objects::CASES),
     ("leases", leases::CASES),
     ("races", races::CASES),
