@@ -51,8 +51,10 @@
 //! ```
 
 mod arrivals;
+mod begin_many;
 mod cache;
 mod claim;
+mod claimed_leases;
 mod error;
 mod event;
 mod failure;

@@ -134,6 +134,11 @@ impl PendingKey {
         }
     }
 
+    /// Whether the key's lease can be claimed, and the caller has not tried that yet.
+    pub(crate) fn is_claimable(&self) -> bool {
+        matches!(&self.state, State::Leased(leased) if leased.watch.is_none())
+    }
+
     /// Counts a time in which the caller did nothing but wait.
     pub fn count_lost(&self, time: Duration) {
         let lost_to_host = self.waits_for_host();

@@ -255,7 +255,8 @@ impl Protocol<'_> {
     fn try_remote(self, mut leased: Leased) -> Claim {
         // In a forked child, the board that is watched is the parent's.
         let is_waiting = leased.watch.take_if(|watch| !watch.is_own()).is_none() && leased.watch.is_some();
-        if !is_waiting && let Some(entry) = self.look_remote(&leased) {
+        let is_asked = is_waiting || self.query.claimed.is_some_and(|claimed| claimed.have(self.key));
+        if !is_asked && let Some(entry) = self.look_remote(&leased) {
             return self.remote_hit(entry);
         }
         let is_stale = matches!(leased.hold, Hold::Unlocked(UnsharedReason::HolderStale));
@@ -327,6 +328,10 @@ impl Protocol<'_> {
 
     /// Claims a lease, and looks for the entry with the lease in hand.
     fn claim(self, remote: &RemoteTarget, generation: u64, leased: &Leased) -> Step {
+        if let Some(claimed) = self.query.claimed.and_then(|claimed| claimed.take(self.key, generation)) {
+            remote.finished(self.key);
+            return Step::Build { lease: claimed.lease, is_takeover: claimed.is_takeover };
+        }
         match remote.has_leases(self.query.limits()) {
             Ok(Some(true)) => {}
             Ok(Some(false)) => {
@@ -412,7 +417,7 @@ impl Protocol<'_> {
 
     /// Returns the time for which a lease of this caller is renewed.
     fn hold_limit(self) -> Duration {
-        self.query.hold_limit.unwrap_or(DEFAULT_HOLD_LIMIT)
+        hold_limit(self.query)
     }
 
     /// Whether the caller has waited for as long as its own build may take.
@@ -490,6 +495,11 @@ impl Protocol<'_> {
     fn ticket(self, missing: Miss, lock: Option<KeyLock>) -> Ticket {
         Ticket::new(self.target, self.key, missing, lock, self.query.cancel.cloned())
     }
+}
+
+/// Returns the time for which a lease of a caller with this query is renewed.
+pub(crate) fn hold_limit(query: &Query<'_>) -> Duration {
+    query.hold_limit.unwrap_or(DEFAULT_HOLD_LIMIT)
 }
 
 /// Calls the remote tier. Gives the waiters for `lock` a heartbeat before and after the call.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use opkeep_fs::CancelToken;
 use opkeep_store::Entry;
 
+use crate::claimed_leases::ClaimedLeases;
 use crate::remote::{Limits, WaitBudget};
 
 /// The time without a heartbeat after which a holder is stale, if the query sets no other.
@@ -68,6 +69,8 @@ pub struct Query<'a> {
     /// as long as the function that it is given returns true: this host's waiters get a heartbeat from it, and it returns false if
     /// another host has the entry or the lease by then. Returns whether the caller can build; if not, no lease is claimed.
     pub before_claim: Option<&'a BeforeClaim<'a>>,
+    /// Leases that were claimed before.
+    pub(crate) claimed: Option<&'a ClaimedLeases>,
 }
 
 /// The function in [`Query::before_claim`].
@@ -90,6 +93,7 @@ impl<'a> Query<'a> {
             wait: Wait::Never,
             on_poll: None,
             before_claim: None,
+            claimed: None,
         }
     }
 

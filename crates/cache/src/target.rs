@@ -189,6 +189,21 @@ impl TargetCache {
         protocol.begin().map(|claim| protocol.wait(claim))
     }
 
+    /// Does what [`get_or_begin`](Self::get_or_begin) does for keys in their order, until the caller has `max_tickets` tickets, and without
+    /// waiting for other callers. The leases of all are claimed in one call, and confirmed in another one. `None`: a key that is not
+    /// begun.
+    ///
+    /// # Errors
+    /// As [`get_or_begin`](Self::get_or_begin). Then the caller has no ticket.
+    pub fn get_or_begin_many(
+        &self,
+        keys: &[Digest],
+        max_tickets: usize,
+        query: &Query<'_>,
+    ) -> Result<Vec<Option<Claim>>, CacheError> {
+        self.0.begin_many(keys, max_tickets, query)
+    }
+
     /// Tries again to get a key that another caller held.
     ///
     /// # Errors

@@ -13,20 +13,17 @@ use crate::request::Request;
 
 impl Request<'_> {
     /// Returns the files of groups, or at most `max_tickets` tickets, without a wait for other callers. The files that the store lacks
-    /// are requested from the remote tier in one call, whose answer also says which of them other hosts make.
+    /// are requested from the remote tier in one call, whose answer also says which of them other hosts make. The leases are claimed in
+    /// one call as well.
     pub(crate) fn get_or_begin_many(
         &self,
         keys: Vec<GroupKey>,
         max_tickets: usize,
     ) -> Result<Vec<GroupClaim>, EmbedError> {
         let fetched = self.fetch(&keys);
-        let (mut claims, mut tickets) = (Vec::with_capacity(keys.len()), 0);
-        for key in keys {
-            let claim = match tickets < max_tickets {
-                true => self.try_begin(key)?,
-                false => self.find(&key),
-            };
-            tickets += usize::from(matches!(claim, GroupClaim::Begin(_) | GroupClaim::Unshared(..)));
+        let mut claims = Vec::with_capacity(keys.len());
+        for (key, claim) in keys.iter().zip(self.try_begin(&keys, max_tickets)?) {
+            let claim = claim.unwrap_or_else(|| self.find(key));
             claims.push(match claim {
                 GroupClaim::Hit(group) if fetched.contains(group.key()) => GroupClaim::Hit(group.fetched()),
                 claim => claim,

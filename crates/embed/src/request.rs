@@ -62,12 +62,21 @@ impl Request<'_> {
         }))
     }
 
-    /// Returns the same without a wait: [`GroupClaim::Pending`] while another caller makes the files.
-    pub(crate) fn try_begin(&self, key: GroupKey) -> Result<GroupClaim, EmbedError> {
-        let digest = key.digest();
+    /// Returns the same for keys in their order, until there are `max_tickets` tickets, without a wait: [`GroupClaim::Pending`] while
+    /// another caller makes the files. `None`: the key is not begun.
+    pub(crate) fn try_begin(
+        &self,
+        keys: &[GroupKey],
+        max_tickets: usize,
+    ) -> Result<Vec<Option<GroupClaim>>, EmbedError> {
         let accept = |entry: &Entry| self.judge.accept(entry);
-        let claim = self.target.get_or_begin(&digest, &self.query(&accept))?;
-        Ok(self.result(&key, &digest, claim).unwrap_or(GroupClaim::Pending))
+        let digests: Vec<_> = keys.iter().map(GroupKey::digest).collect();
+        let claims = self.target.get_or_begin_many(&digests, max_tickets, &self.query(&accept))?;
+        let keyed = keys.iter().zip(digests).zip(claims);
+        let begun = keyed.map(|((key, digest), claim)| {
+            claim.map(|claim| self.result(key, &digest, claim).unwrap_or(GroupClaim::Pending))
+        });
+        Ok(begun.collect())
     }
 
     /// Returns the conditions as the cache takes them, without a wait.

@@ -187,40 +187,61 @@ impl Board {
         self.ask(keys.to_vec(), false, limits).map(drop)
     }
 
-    /// Asks for the entry of `key`, unless it has arrived, and the lease above `generation`. For the holder of a lease: the last
-    /// holder may have published the entry, and a newcomer may have claimed a generation that others took over.
+    /// Asks for the entries of keys, unless they have arrived, and the leases above the generations that this host holds: the last
+    /// holder may have published the entry, and a newcomer may have claimed a generation that others took over. Returns the readings
+    /// of these leases; `None` if the engine did not answer.
     pub(super) fn look_again(
         &self,
-        key: &Digest,
-        generation: u64,
+        held: &[(Digest, u64)],
         limits: Limits<'_>,
-    ) -> Result<Option<LeaseReading>, CallFailure> {
-        self.wait_for_others(key, limits);
-        let mut names = vec![self.entries.names.lease(key, generation + 1)];
-        if self.locked().table.begin_asking(key) {
-            names.extend(self.entries.of(key));
+    ) -> Result<Option<Vec<LeaseReading>>, CallFailure> {
+        for (key, _) in held {
+            let _ = self.wait_for_others(key, limits) && self.found_stored(key);
         }
-        let (mut above, mut arrivals) = (None, Arrivals::default());
-        let answer = self.client.get_many(&names, limits, &mut |at, content| match at {
-            0 => above = Some(content),
-            at => arrivals.add(at, self.entries.checked(content, key, &names[at])),
+        let mut names: Vec<_> =
+            held.iter().map(|(key, generation)| self.entries.names.lease(key, generation + 1)).collect();
+        // The number of the key of each name.
+        let mut of: Vec<_> = (0..held.len()).collect();
+        let mut asked = Vec::new();
+        for (number, (key, _)) in held.iter().enumerate() {
+            if self.locked().table.begin_asking(key) {
+                asked.push(*key);
+                names.extend(self.entries.of(key));
+                of.resize(names.len(), number);
+            }
+        }
+        let mut above: Vec<Option<Vec<u8>>> = vec![None; held.len()];
+        let mut arrivals: Vec<_> = held.iter().map(|_| Arrivals::default()).collect();
+        let answer = self.client.get_many(&names, limits, &mut |at, content| match above.get_mut(at) {
+            Some(above) => *above = Some(content),
+            None => {
+                let key = &held[of[at]].0;
+                arrivals[of[at]].add(at, self.entries.checked(content, key, &names[at]));
+            }
         });
-        if let Some(Refusal { kind, reason }) = &arrivals.wrong
-            && self.refuse(key, *kind)
-        {
-            self.warn_of_entry(reason);
-        }
-        let arrived = arrivals.in_order();
+        let mut wrong = Vec::new();
         let mut state = self.locked();
-        if names.len() > 1 {
-            state.table.end_asking(key);
-        }
-        if !arrived.is_empty() {
-            state.table.note_own_entry(key, arrived, Instant::now());
+        asked.iter().for_each(|key| state.table.end_asking(key));
+        for ((key, _), mut arrivals) in held.iter().zip(arrivals) {
+            wrong.extend(arrivals.wrong.take().map(|refusal| (key, refusal)));
+            let arrived = arrivals.in_order();
+            if !arrived.is_empty() {
+                state.table.note_own_entry(key, arrived, Instant::now());
+            }
         }
         drop(state);
         self.changed.notify_all();
-        Ok(answer?.then(|| LeaseReading::new(above.as_deref())))
+        for (key, Refusal { kind, reason }) in wrong {
+            if self.refuse(key, kind) {
+                self.warn_of_entry(&reason);
+            }
+        }
+        Ok(answer?.then(|| above.iter().map(|content| LeaseReading::new(content.as_deref())).collect()))
+    }
+
+    /// Returns what follows from the leases on `key`.
+    pub(super) fn step(&self, key: &Digest) -> LeaseStep {
+        self.locked().table.step(key)
     }
 
     /// Makes one call for the leases on `keys` and, if `has_entries`, for their entries. Returns whether it changed what the board

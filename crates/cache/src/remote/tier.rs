@@ -1,6 +1,7 @@
 //! The remote tier of a cache, and its part for one target.
 
 use std::fmt;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use super::client::{Existing, PutFailure, RemoteClient};
 use super::config::RemoteConfig;
 use super::engine::{ClaimAnswer, ExclusiveCreate, RemoteObject};
 use super::entry_names::EntryNames;
-use super::lease::{HeldLease, HeldLeases, LeaseReading, OnFailure};
+use super::lease::{HeldLease, HeldLeases, LeaseReading, LeaseStep, OnFailure};
 use super::object::ObjectName;
 use super::problems::CallFailure;
 use super::watch::Watch;
@@ -255,6 +256,11 @@ impl RemoteTarget {
         Ok(known.map(|known| known.exclusive_create != ExclusiveCreate::None))
     }
 
+    /// Returns what follows from the leases on `key`.
+    pub(crate) fn step(&self, key: &Digest) -> LeaseStep {
+        self.board().step(key)
+    }
+
     /// Claims `generation` of the lease on `key`. A granted lease is renewed for `hold_limit` at most.
     pub(crate) fn claim(
         &self,
@@ -263,23 +269,40 @@ impl RemoteTarget {
         hold_limit: Duration,
         limits: Limits<'_>,
     ) -> Result<Claimed, CallFailure> {
-        let (leases, name, asked) =
-            (self.tier.leases(), self.entries.names.lease(key, generation), Instant::now());
-        let names = [name];
-        let answers = self.client().claim(&names, &leases.value(), 1, limits)?;
-        let [name] = names;
-        Ok(match answers.as_deref() {
-            Some([ClaimAnswer::Granted]) => {
-                let below = self.board().below(key, generation);
+        let mut answers = self.claim_many(&[(*key, generation)], hold_limit, limits)?;
+        Ok(answers.pop().unwrap_or(Claimed::None))
+    }
+
+    /// Does the same for several keys in one call.
+    pub(crate) fn claim_many(
+        &self,
+        wanted: &[(Digest, u64)],
+        hold_limit: Duration,
+        limits: Limits<'_>,
+    ) -> Result<Vec<Claimed>, CallFailure> {
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (leases, asked) = (self.tier.leases(), Instant::now());
+        let name = |(key, generation): &(Digest, u64)| self.entries.names.lease(key, *generation);
+        let names: Vec<_> = wanted.iter().map(name).collect();
+        let Some(answers) = self.client().claim(&names, &leases.value(), names.len(), limits)? else {
+            return Ok(wanted.iter().map(|_| Claimed::None).collect());
+        };
+        let named = wanted.iter().zip(names).zip(answers);
+        let claimed = named.map(|(((key, generation), name), answer)| match answer {
+            ClaimAnswer::Granted => {
+                let below = self.board().below(key, *generation);
                 let (client, on_failure) = (Arc::clone(&self.client), Arc::clone(&self.on_failure));
-                Claimed::Granted(leases.hold((name, generation), below, hold_limit, client, on_failure))
+                Claimed::Granted(leases.hold((name, *generation), below, hold_limit, client, on_failure))
             }
-            Some([ClaimAnswer::Held(value)]) => {
-                self.board().note_held(key, asked, generation, *value);
+            ClaimAnswer::Held(value) => {
+                self.board().note_held(key, asked, *generation, value);
                 Claimed::Held
             }
-            _ => Claimed::None,
-        })
+            ClaimAnswer::NotTried => Claimed::None,
+        });
+        Ok(claimed.collect())
     }
 
     /// Records that the holder of a lease is dead, a process of this host whose [note](HeldLease::note) is left.
@@ -302,14 +325,28 @@ impl RemoteTarget {
         generation: u64,
         limits: Limits<'_>,
     ) -> Result<bool, CallFailure> {
+        let confirmed = self.confirm_many(&[(*key, generation)], limits)?;
+        Ok(confirmed.first().is_none_or(|is_confirmed| *is_confirmed))
+    }
+
+    /// Does the same for several leases in one call.
+    pub(crate) fn confirm_many(
+        &self,
+        held: &[(Digest, u64)],
+        limits: Limits<'_>,
+    ) -> Result<Vec<bool>, CallFailure> {
         let asked = Instant::now();
-        let above = self.board().look_again(key, generation, limits)?;
-        let value = match above {
-            Some(LeaseReading::Held(value)) => value,
-            Some(LeaseReading::Absent | LeaseReading::Invalid) | None => return Ok(true),
-        };
-        self.board().note_held(key, asked, generation + 1, Some(value));
-        Ok(false)
+        // Without an answer, nothing is known of another host.
+        let above = self.board().look_again(held, limits)?.unwrap_or_default();
+        let above = above.into_iter().map(Some).chain(iter::repeat(None));
+        let confirmed = held.iter().zip(above).map(|((key, generation), above)| match above {
+            Some(LeaseReading::Held(value)) => {
+                self.board().note_held(key, asked, generation + 1, Some(value));
+                false
+            }
+            Some(LeaseReading::Absent | LeaseReading::Invalid) | None => true,
+        });
+        Ok(confirmed.collect())
     }
 
     /// Has the board ask for `key`, which a caller waits for. `was_absent`: the local store had no entry.
