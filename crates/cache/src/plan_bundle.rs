@@ -170,6 +170,15 @@ impl Target {
         Ok(self.judged(Box::new(entry), verdict, &Miss::Absent).map(|_| key))
     }
 
+    /// Records the plan of a build that ends. If entries of it are sent that an earlier build left, its bundle is stored as well.
+    pub(crate) fn note_plan(&self, keys: &[Digest]) {
+        if keys.len() >= MIN_ENTRIES
+            && let Some(remote) = self.read_remote()
+        {
+            remote.bundles().note_plan(ObjectNames::plan(keys), keys);
+        }
+    }
+
     /// Stores bundles of the plans whose entries this process has fetched or built, if there are none. Returns their number. Best
     /// effort.
     pub(crate) fn share_plans(&self, limits: Limits<'_>) -> usize {

@@ -220,6 +220,7 @@ impl<'a> Push<'a> {
             Ok(true) => {
                 self.report.sent += entries.len();
                 entries.iter().for_each(|(key, _)| self.unmark(key, replaces));
+                self.remote.bundles().note_sent();
                 // Hosts that wait for entries of the same plan look for them.
                 self.remote.advance(entries.len() as u64);
             }

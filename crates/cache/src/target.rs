@@ -131,6 +131,12 @@ impl TargetCache {
         self.0.fetch(keys, lacking, false, query)
     }
 
+    /// Records all keys of a build that ends. If entries that an earlier build left are sent then
+    /// ([`Cache::push_unsent`](crate::Cache::push_unsent)), the bundle of these keys is stored as well, unless there is one.
+    pub fn note_plan(&self, keys: &[Digest]) {
+        self.0.note_plan(keys);
+    }
+
     /// Does `work`, which gets or begins the keys of the targets' last [`fetch`](Self::fetch) one by one. Entries that arrive meanwhile,
     /// before the work begins their keys, are judged by the query's [`accept`](Query::accept) and written to the local store at once,
     /// by a thread for each target: so other processes of this host find them there, and need not fetch them as well. The rest of the

@@ -10,7 +10,14 @@ const MAX_PLANS: usize = 64;
 
 /// The plans without a bundle that can be used.
 #[derive(Default)]
-pub(crate) struct PlanBundles(Mutex<BTreeMap<Digest, UnbundledPlan>>);
+pub(crate) struct PlanBundles(Mutex<Plans>);
+
+#[derive(Default)]
+struct Plans {
+    unbundled: BTreeMap<Digest, UnbundledPlan>,
+    /// The plan of the last build, whose bundle was not looked for.
+    last: Option<(Digest, Vec<Digest>)>,
+}
 
 /// A plan without a bundle that can be used.
 pub(crate) struct UnbundledPlan {
@@ -23,13 +30,28 @@ impl PlanBundles {
     pub(crate) fn lacks(&self, plan: Digest, keys: &[Digest], replaces: bool) {
         // In a forked child the lock may be held for ever: then nothing is remembered.
         let Ok(mut plans) = self.0.try_lock() else { return };
-        if plans.len() >= MAX_PLANS {
-            plans.clear();
+        if plans.unbundled.len() >= MAX_PLANS {
+            plans.unbundled.clear();
         }
-        plans.insert(plan, UnbundledPlan { keys: keys.to_vec(), replaces });
+        plans.unbundled.insert(plan, UnbundledPlan { keys: keys.to_vec(), replaces });
+    }
+
+    /// Records the plan of a build.
+    pub(crate) fn note_plan(&self, plan: Digest, keys: &[Digest]) {
+        let Ok(mut plans) = self.0.try_lock() else { return };
+        plans.last = Some((plan, keys.to_vec()));
+    }
+
+    /// Records that entries were sent that an earlier build left, so the plan may have no bundle yet.
+    pub(crate) fn note_sent(&self) {
+        let Ok(mut plans) = self.0.try_lock() else { return };
+        if let Some((plan, keys)) = plans.last.take() {
+            plans.unbundled.entry(plan).or_insert(UnbundledPlan { keys, replaces: false });
+        }
     }
 
     pub(crate) fn take(&self) -> BTreeMap<Digest, UnbundledPlan> {
-        self.0.try_lock().map(|mut plans| std::mem::take(&mut *plans)).unwrap_or_default()
+        let Ok(mut plans) = self.0.try_lock() else { return BTreeMap::new() };
+        std::mem::take(&mut plans.unbundled)
     }
 }

@@ -13,7 +13,7 @@ use opkeep_embed::{
     NewGroup, Options, PublishError, StoreConfig, TargetFiles, UnsharedReason, WaitBudget, encode_rules,
 };
 use opkeep_store::Lookup;
-use opkeep_testkit::remote::RemoteCall::{Claim, Get, Put, Release};
+use opkeep_testkit::remote::RemoteCall::{self, Claim, Get, Put, Release};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults, names};
 use tempfile::TempDir;
 

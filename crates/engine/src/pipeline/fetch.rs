@@ -42,8 +42,7 @@ impl KernelPipeline<'_> {
             let is_of = |planned: &&PlannedKernel<'_>| {
                 planned.keyed().is_some_and(|keyed| keyed.spec.target == target.name())
             };
-            let keys: Vec<Digest> =
-                plan.kernels.iter().filter(is_of).filter_map(stored_key).copied().collect();
+            let keys = plan.stored_keys(target.name());
             if !keys.iter().any(|key| wanted.contains_key(key)) {
                 continue;
             }
@@ -54,7 +53,7 @@ impl KernelPipeline<'_> {
             let mut query = self.query(&accept);
             query.wait_budget = Some(&budget);
             let lacking = missing.iter().map(|(at, _)| &plan.kernels[*at]).filter(is_of);
-            let lacking = lacking.filter_map(stored_key).copied().collect();
+            let lacking = lacking.filter_map(PlannedKernel::stored_key).copied().collect();
             target.fetch_lacking(&keys, lacking, &query);
         }
         let threads = u32::try_from(threads.get()).unwrap_or(u32::MAX);
@@ -114,10 +113,5 @@ impl KernelPipeline<'_> {
 /// lock, before another one takes its place.
 fn wanted<'p>(plan: &'p BuildPlan<'_>, missing: &[(usize, MissReason)]) -> HashMap<&'p Digest, usize> {
     let intact = missing.iter().filter(|(_, miss)| !miss.damaged);
-    intact.filter_map(|(at, _)| Some((stored_key(&plan.kernels[*at])?, *at))).collect()
-}
-
-/// Returns the key of a kernel that has entries: a kernel with debug options has none.
-fn stored_key<'p>(planned: &'p PlannedKernel<'_>) -> Option<&'p Digest> {
-    planned.keyed().filter(|keyed| !keyed.spec.debug).map(|keyed| keyed.key.digest())
+    intact.filter_map(|(at, _)| Some((plan.kernels[*at].stored_key()?, *at))).collect()
 }

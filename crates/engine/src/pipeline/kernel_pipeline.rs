@@ -11,7 +11,7 @@ use opkeep_store::{Entry, Statistics, TargetStore};
 
 use crate::event::Event;
 use crate::expectations::JudgedEntry;
-use crate::plan::{KeyedKernel, PlannedKernel};
+use crate::plan::{BuildPlan, KeyedKernel, PlannedKernel};
 use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
 use crate::runtime::Runtime;
@@ -107,7 +107,7 @@ impl<'a> KernelPipeline<'a> {
     ///
     /// Waits until the kernels are in the remote cache, for a limited time, and sends those that earlier builds left. Returns the
     /// number of kernels that are still to be sent.
-    pub(crate) fn finish(&self, kernels: &[KernelReport]) -> usize {
+    pub(crate) fn finish(&self, plan: &BuildPlan<'_>, kernels: &[KernelReport]) -> usize {
         let fresh = kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled);
         let keys: Vec<_> = fresh.filter_map(|kernel| Some(*kernel.key?.digest())).collect();
         self.targets.iter().for_each(|target| target.sync(&keys));
@@ -116,6 +116,9 @@ impl<'a> KernelPipeline<'a> {
         let left = self.runtime.cache.finish_uploads(deadline, Some(self.cancel));
         if left > 0 && self.cancel.is_cancelled() {
             self.runtime.cache.finish_uploads(Instant::now() + CANCELLED_LIMIT, None);
+        }
+        for target in &self.targets {
+            target.note_plan(&plan.stored_keys(target.name()));
         }
         let unsent = self.runtime.cache.push_unsent(Some(deadline), Some(self.cancel)).left;
         self.targets.iter().for_each(TargetCache::flush);

@@ -132,6 +132,15 @@ impl<'a> BuildPlan<'a> {
         at
     }
 
+    /// Returns the keys of all kernels for `target` that have entries.
+    pub(crate) fn stored_keys(&self, target: &str) -> Vec<Digest> {
+        let of_target = self
+            .kernels
+            .iter()
+            .filter(|planned| planned.keyed().is_some_and(|keyed| keyed.spec.target == target));
+        of_target.filter_map(PlannedKernel::stored_key).copied().collect()
+    }
+
     /// Returns the exact targets of the kernels, each once.
     pub(crate) fn targets(&self) -> Vec<String> {
         each_once(
@@ -243,6 +252,11 @@ impl PlannedKernel<'_> {
             KeyState::Keyed(keyed) => Some(keyed),
             KeyState::Refused(_) => None,
         }
+    }
+
+    /// Returns the key of a kernel that has entries: a kernel with debug options has none.
+    pub(crate) fn stored_key(&self) -> Option<&Digest> {
+        self.keyed().filter(|keyed| !keyed.spec.debug).map(|keyed| keyed.key.digest())
     }
 
     /// Returns the digest of the job, and the spec, by which imported kernels are found; `None` if the job has a custom

@@ -134,7 +134,7 @@ impl BuildExecutor<'_> {
             reports[at] = Some(report);
         }
         let kernels: Vec<KernelReport> = reports.into_iter().flatten().collect();
-        let unsent = self.pipeline.finish(&kernels);
+        let unsent = self.pipeline.finish(self.plan, &kernels);
         let view = self.writer.map(ViewWriter::finish);
         Executed { kernels, unsent, view, activity: self.pipeline.activity() }
     }

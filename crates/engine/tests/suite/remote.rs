@@ -297,3 +297,23 @@ fn hosts_that_build_together_fetch_each_kernel_once() {
     let more: Vec<_> = entries.filter(|(_, times)| *times > HOSTS - 1).collect();
     assert!(more.is_empty(), "{more:?}");
 }
+
+/// The kernels of a build that could send nothing are sent by the next one, and so is the bundle of its plan.
+#[test]
+fn a_build_that_sends_what_an_earlier_one_left_stores_a_bundle() {
+    let (one, other, remote) = (Bench::new(), Bench::new(), FakeRemote::new());
+    let backend = Arc::new(NullBackend::default());
+    let requests: Vec<_> = (1..=20).map(|length| request("Square", &[length])).collect();
+    remote.set_faults(RemoteFaults { is_full: true, ..RemoteFaults::default() });
+    assert_eq!(engine(&one, &backend, &remote).build(&requests).unwrap().unsent, 20);
+    remote.set_faults(RemoteFaults::default());
+    let report = engine(&one, &backend, &remote).build(&requests).unwrap();
+    assert_eq!((report.unsent, backend.compiles()), (0, 20));
+    let before = remote.calls().len();
+    assert_eq!(build(&engine(&other, &backend, &remote), &requests), ["reused"; 20]);
+    assert_eq!(remote.calls()[before..], [RemoteCall::Get]);
+    // A build that sends nothing looks for no bundle.
+    let before = remote.calls().len();
+    build(&engine(&one, &backend, &remote), &requests);
+    assert_eq!(remote.calls().len(), before);
+}
