@@ -61,6 +61,17 @@ impl ServerError {
         )
     }
 
+    /// Returns the error of the command that failed, without the place in the script that made it.
+    fn of_command(&self) -> Self {
+        let text = &self.0;
+        let codes = ["-OOM ", "-READONLY ", "-NOPERM ", "-MISCONF "];
+        // Redis 6: `ERR Error running script (call to f_DIGEST): @user_script:2: -OOM command not allowed`.
+        let begin = codes.iter().find_map(|code| Some(text.find(code)? + 1)).unwrap_or_default();
+        // Redis 7: `OOM command not allowed. script: DIGEST, on @user_script:2.`
+        let place = text.find(" script: ").filter(|at| *at > begin && text[*at..].contains("@user_script:"));
+        Self(text[begin..place.unwrap_or(text.len())].trim_end().to_owned())
+    }
+
     /// The same error without the text after its first word: the server's answer to a password could repeat it.
     pub(super) fn without_text(&self) -> Self {
         Self(self.code().chars().take_while(char::is_ascii_alphanumeric).collect())
@@ -72,13 +83,10 @@ impl From<ServerError> for RemoteError {
         if let Some(why) = error.help() {
             return Self::Refused { reason: format!("{why} (`{}`)", error.0) };
         }
-        // Of a script that failed, the error of the command in it counts.
-        let in_script =
-            ["-OOM ", "-READONLY ", "-NOPERM ", "-MISCONF "].iter().find(|code| error.0.contains(*code));
-        let code = in_script.map_or(error.code(), |code| code.trim_matches(['-', ' '])).to_owned();
         let is_crowded = error.0.contains("max number of clients");
-        let reason = error.0;
-        match code.as_str() {
+        let error = error.of_command();
+        let reason = error.0.clone();
+        match error.code() {
             // With `MISCONF` the server cannot save its data to its disk, and accepts no more.
             "OOM" | "MISCONF" => Self::Full { reason },
             "LOADING" | "MASTERDOWN" | "BUSY" => Self::Unreachable { reason },
@@ -153,6 +161,24 @@ mod tests {
         for line in ["LOADING Redis is loading", "MASTERDOWN Link", "ERR max number of clients reached"] {
             is(line, |error| matches!(error, RemoteError::Unreachable { .. }));
         }
+    }
+
+    #[test]
+    fn the_reason_of_a_script_is_that_of_its_command() {
+        let reason = |line: &str| RemoteError::from(ServerError::new(line.as_bytes()));
+        let plain = "OOM command not allowed when used memory > 'maxmemory'.";
+        for line in [
+            plain,
+            "OOM command not allowed when used memory > 'maxmemory'. script: c6a4ee05, on @user_script:5.",
+            "ERR Error running script (call to f_c6a4ee05): @user_script:5: -OOM command not allowed when used memory > \
+             'maxmemory'.",
+        ] {
+            assert_eq!(reason(line), RemoteError::Full { reason: plain.to_owned() }, "{line}");
+        }
+        let refused = |text: &str| RemoteError::Refused { reason: text.to_owned() };
+        let line = "NOPERM this user has no permissions to run 'set' script: c6a4ee05, on @user_script:5.";
+        assert_eq!(reason(line), refused("NOPERM this user has no permissions to run 'set'"));
+        assert_eq!(reason("ERR no such script: a"), refused("ERR no such script: a"));
     }
 
     /// These are the answers of redis-server 7.0: a member of a cluster, one without its slots, and a Sentinel.
