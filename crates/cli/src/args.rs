@@ -57,7 +57,7 @@ impl Args {
             Ok(exit_status) => exit_status,
             Err(error) if interrupt::is_cause_of(&error) => {
                 output.warn_of_file_limit();
-                output.print_interrupted();
+                output.print_interrupted(self.command.builds());
                 ExitStatus::Interrupted
             }
             Err(error) => {
@@ -113,6 +113,11 @@ impl Command {
             Self::Remote(args) => remote::run(args, output),
             Self::Completions(args) => completions::run(args, Args::command(), output),
         }
+    }
+
+    /// Whether the command builds kernels.
+    fn builds(&self) -> bool {
+        matches!(self, Self::Build(_) | Self::Run(_))
     }
 }
 

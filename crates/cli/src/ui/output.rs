@@ -246,9 +246,12 @@ impl<'a> Output<'a> {
         self.print_line(Level::Help, text);
     }
 
-    /// Prints that an interrupt came before any result.
-    pub(crate) fn print_interrupted(&self) {
-        self.print_note("interrupted before anything was built; run it again");
+    /// Prints that an interrupt came before any result, of a command that `builds` or of another one.
+    pub(crate) fn print_interrupted(&self, builds: bool) {
+        self.print_note(match builds {
+            true => "interrupted before anything was built; run it again",
+            false => "interrupted; run it again",
+        });
         let _ = self.print_json_only(&Interrupted { interrupted: true });
     }
 

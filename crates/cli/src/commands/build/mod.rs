@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &engine, &args.common)?;
     if cancel.is_cancelled() && requests.is_empty() {
-        output.print_interrupted();
+        output.print_interrupted(true);
         return Ok(ExitStatus::Interrupted);
     }
     model::set_debug_options(&mut requests, &args.common, output)?;
