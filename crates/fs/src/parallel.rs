@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The result of [`map`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,38 +23,36 @@ pub fn map<T: Send>(
     work: impl Fn(usize) -> T + Sync,
 ) -> Mapped<T> {
     let (next, cancelled) = (AtomicUsize::new(0), AtomicBool::new(false));
+    // One place for each result: vectors that grow in each thread, and are joined later, take several times the memory.
+    let places: Vec<Mutex<Option<T>>> = (0..items).map(|_| Mutex::new(None)).collect();
     let run = || {
-        let mut done = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= items {
-                return done;
-            }
+            let Some(place) = places.get(index) else { return };
             if is_cancelled() {
                 cancelled.store(true, Ordering::Relaxed);
-                return done;
+                return;
             }
-            done.push((index, work(index)));
+            let result = work(index);
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         }
     };
     let threads = threads.get().min(items);
-    let mut done = match threads {
+    match threads {
         0 | 1 => run(),
         _ => std::thread::scope(|scope| {
             let start = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
             let helpers: Vec<_> = (1..threads).map_while(start).collect();
-            let mut done = run();
+            run();
             for helper in helpers {
-                match helper.join() {
-                    Ok(more) => done.extend(more),
-                    Err(panic) => std::panic::resume_unwind(panic),
+                if let Err(panic) = helper.join() {
+                    std::panic::resume_unwind(panic);
                 }
             }
-            done
         }),
-    };
-    done.sort_unstable_by_key(|(index, _)| *index);
-    let results = done.into_iter().map(|(_, result)| result).collect();
+    }
+    let result = |place: Mutex<Option<T>>| place.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let results = places.into_iter().filter_map(result).collect();
     Mapped { results, is_cancelled: cancelled.into_inner() }
 }
 

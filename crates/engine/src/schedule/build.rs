@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use opkeep_cache::{PendingKey, RemotePolicy};
@@ -16,7 +16,7 @@ use crate::plan::BuildPlan;
 use crate::report::{BuildReport, KernelReport};
 use crate::runtime::Runtime;
 use crate::schedule::compile_times::CompileTimes;
-use crate::schedule::queue::{self, TaskPoll, WorkerOptions};
+use crate::schedule::queue::{self, WorkerOptions};
 use crate::schedule::remote_wait::longest_wait;
 use crate::schedule::spread::shuffle_windows;
 use crate::setup::Setup;
@@ -111,29 +111,38 @@ struct Executed {
     activity: Statistics,
 }
 
+/// The reports of the kernels, each in its kernel's place in the plan: for many kernels, a vector that grows takes twice the memory.
+struct Reports(Mutex<Vec<Option<KernelReport>>>);
+
+impl Reports {
+    /// The reports. A panic elsewhere leaves them consistent.
+    fn locked(&self) -> MutexGuard<'_, Vec<Option<KernelReport>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn into_vec(self) -> Vec<KernelReport> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
+    }
+}
+
 impl BuildExecutor<'_> {
     fn run(self) -> Executed {
-        let mut reports: Vec<Option<KernelReport>> = Vec::new();
         let mut missing = Vec::new();
-        for (at, looked_up) in self.look_up().into_iter().enumerate() {
-            reports.push(match looked_up {
-                Ok(report) => Some(report),
-                Err(miss) => {
-                    missing.push((at, miss));
-                    None
-                }
-            });
-        }
-        if !missing.is_empty() && self.pipeline.reads_remote() {
-            for (at, report) in self.fetch(&missing) {
-                reports[at] = Some(report);
+        let found = |(at, looked_up): (usize, Result<KernelReport, MissReason>)| match looked_up {
+            Ok(report) => Some(report),
+            Err(miss) => {
+                missing.push((at, miss));
+                None
             }
-            missing.retain(|(at, _)| reports[*at].is_none());
+        };
+        let reports = Reports(Mutex::new(self.look_up().into_iter().enumerate().map(found).collect()));
+        if !missing.is_empty() && self.pipeline.reads_remote() {
+            self.fetch(&missing, &reports);
+            let fetched = reports.locked();
+            missing.retain(|(at, _)| fetched[*at].is_none());
         }
-        for (at, report) in self.make(&missing) {
-            reports[at] = Some(report);
-        }
-        let kernels: Vec<KernelReport> = reports.into_iter().flatten().collect();
+        self.make(&missing, &reports);
+        let kernels = reports.into_vec();
         let unsent = self.pipeline.finish(self.plan, &kernels);
         let view = self.writer.map(ViewWriter::finish);
         Executed { kernels, unsent, view, activity: self.pipeline.activity() }
@@ -147,44 +156,43 @@ impl BuildExecutor<'_> {
     }
 
     /// Takes missing kernels from the remote tier.
-    fn fetch(&self, missing: &[(usize, MissReason)]) -> Vec<(usize, KernelReport)> {
-        let fetched = Mutex::new(Vec::new());
+    fn fetch(&self, missing: &[(usize, MissReason)], reports: &Reports) {
         let longest = longest_wait(self.expected(missing).into_iter(), self.threads());
         self.pipeline.fetch(self.plan, missing, (longest, self.threads()), &|at, report| {
             let report = self.done(at, report);
-            fetched.lock().unwrap_or_else(PoisonError::into_inner).push((at, report));
+            reports.locked()[at] = Some(report);
         });
-        fetched.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Builds the missing kernels. At the same time, searches for the nearest entries, which explain the misses.
-    fn make(&self, missing: &[(usize, MissReason)]) -> Vec<(usize, KernelReport)> {
+    fn make(&self, missing: &[(usize, MissReason)], reports: &Reports) {
         if missing.is_empty() {
-            return Vec::new();
+            return;
         }
         let expected = self.expected(missing);
         let options = WorkerOptions { threads: self.threads(), nice: self.setup.config.nice.min(19) };
-        let (made, mut nearest) = nearest::search_while(self.searches(missing), SEARCH_LIMIT, || {
-            let make = |index: usize, wait| {
-                let (at, miss) = &missing[index];
-                match self.pipeline.make(&self.plan.kernels[*at], miss, expected[index], wait) {
-                    TaskPoll::Ready(report) => TaskPoll::Ready(self.done(*at, report)),
-                    TaskPoll::Pending(wait) => TaskPoll::Pending(wait),
-                }
-            };
-            let run = || queue::run_to_completion(self.order(&expected), options, make, count_lost);
-            self.pipeline.storing_arrivals(self.plan, missing, run)
+        let make = |index: usize, wait| {
+            let (at, miss) = &missing[index];
+            self.pipeline.make(&self.plan.kernels[*at], miss, expected[index], wait)
+        };
+        let done = |index: usize, report| {
+            let at = missing[index].0;
+            let report = self.done(at, report);
+            reports.locked()[at] = Some(report);
+        };
+        let ((), nearest) = nearest::search_while(self.searches(missing), SEARCH_LIMIT, || {
+            let run = || queue::run_to_completion(self.order(&expected), options, make, done, count_lost);
+            self.pipeline.storing_arrivals(self.plan, missing, run);
         });
-        let with_reason = |(index, mut report): (usize, KernelReport)| {
-            if let Some(nearest) = nearest.remove(&index)
+        let mut reports = reports.locked();
+        for (index, nearest) in nearest {
+            if let Some(report) = &mut reports[missing[index].0]
                 && report.outcome == Outcome::Compiled
                 && let Some(reason) = &mut report.reason
             {
                 reason.push_str(&format!("; {nearest}"));
             }
-            (missing[index].0, report)
-        };
-        made.into_iter().map(with_reason).collect()
+        }
     }
 
     /// Returns the number of threads that build. It is limited by the number of files that the process may have open:

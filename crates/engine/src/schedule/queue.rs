@@ -30,17 +30,18 @@ pub(crate) struct WorkerOptions {
     pub(crate) nice: u8,
 }
 
-/// Calls `work` with each of `items`, in that order, until all are done. Returns the items with their results, in no
-/// particular order. Calls `lost` with each time in which no thread had work, and the values of the pending tasks.
-pub(crate) fn run_to_completion<T: Send, W: Send>(
+/// Calls `work` with each of `items`, in that order, until all are done, and `done` with each item and its result. Calls `lost` with
+/// each time in which no thread had work, and the values of the pending tasks.
+pub(crate) fn run_to_completion<T, W: Send>(
     items: Vec<usize>,
     options: WorkerOptions,
     work: impl Fn(usize, Option<W>) -> TaskPoll<T, W> + Sync,
+    done: impl Fn(usize, T) + Sync,
     lost: impl Fn(&[&W], Duration) + Sync,
-) -> Vec<(usize, T)> {
+) {
     let threads = options.threads.get().min(items.len());
     let queue = Queue::new(items);
-    let run = || queue.run(&work, &lost);
+    let run = || queue.run(&work, &done, &lost);
     if threads <= 1 && options.nice == 0 {
         return run();
     }
@@ -48,22 +49,22 @@ pub(crate) fn run_to_completion<T: Send, W: Send>(
         let run_nicely = || {
             // On Linux this changes the priority of the calling thread only.
             let _ = rustix::process::nice(options.nice.into());
-            run()
+            run();
         };
         // The caller's thread keeps its priority, which it could not raise again.
         let helpers = if options.nice == 0 { 1..threads } else { 0..threads };
         let start = |_| std::thread::Builder::new().spawn_scoped(scope, run_nicely).ok();
         // If no more threads can be started, the existing ones do the work.
         let helpers: Vec<_> = helpers.map_while(start).collect();
-        let mut done = if options.nice == 0 || helpers.is_empty() { run() } else { Vec::new() };
+        if options.nice == 0 || helpers.is_empty() {
+            run();
+        }
         for helper in helpers {
-            match helper.join() {
-                Ok(more) => done.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
+            if let Err(panic) = helper.join() {
+                std::panic::resume_unwind(panic);
             }
         }
-        done
-    })
+    });
 }
 
 struct Queue<W> {
@@ -121,17 +122,16 @@ impl<W> Queue<W> {
     fn run<T>(
         &self,
         work: &impl Fn(usize, Option<W>) -> TaskPoll<T, W>,
+        done: &impl Fn(usize, T),
         lost: &impl Fn(&[&W], Duration),
-    ) -> Vec<(usize, T)> {
-        let mut done = Vec::new();
+    ) {
         while let Some((item, wait, pause)) = self.take(lost) {
             let _running = Running { queue: self };
             match work(item, wait) {
-                TaskPoll::Ready(result) => done.push((item, result)),
+                TaskPoll::Ready(result) => done(item, result),
                 TaskPoll::Pending(wait) => self.add_pending(item, wait, pause),
             }
         }
-        done
     }
 
     /// Waits for the next task and returns it; `None` if all tasks are done.
@@ -227,6 +227,19 @@ mod tests {
         WorkerOptions { threads: NonZeroUsize::new(threads).unwrap(), nice: 0 }
     }
 
+    /// The results of all items.
+    fn results<T: Send, W: Send>(
+        items: Vec<usize>,
+        threads: usize,
+        work: impl Fn(usize, Option<W>) -> TaskPoll<T, W> + Sync,
+        lost: impl Fn(&[&W], Duration) + Sync,
+    ) -> Vec<(usize, T)> {
+        let results = Mutex::new(Vec::new());
+        let done = |item, result| results.lock().unwrap().push((item, result));
+        run_to_completion(items, options(threads), work, done, lost);
+        results.into_inner().unwrap()
+    }
+
     fn nothing_lost(pending: &[&()], time: Duration) {
         panic!("{time:?} lost to {}", pending.len());
     }
@@ -235,12 +248,12 @@ mod tests {
     fn every_task_is_done_once_with_any_number_of_threads() {
         for threads in [1, 2, 9] {
             let work = |item, _: Option<()>| TaskPoll::Ready(item * 2);
-            let mut done = run_to_completion((0..50).collect(), options(threads), work, nothing_lost);
+            let mut done = results((0..50).collect(), threads, work, nothing_lost);
             done.sort_unstable();
             assert_eq!(done, (0..50).map(|item| (item, item * 2)).collect::<Vec<_>>());
         }
         let work = |_, _: Option<()>| TaskPoll::Ready(());
-        assert!(run_to_completion(Vec::new(), options(3), work, nothing_lost).is_empty());
+        assert!(results(Vec::new(), 3, work, nothing_lost).is_empty());
     }
 
     #[test]
@@ -256,7 +269,7 @@ mod tests {
             }
             TaskPoll::Ready(wait)
         };
-        let done = run_to_completion(vec![3, 1, 2], options(1), work, |_, _| {});
+        let done = results(vec![3, 1, 2], 1, work, |_, _| {});
         assert_eq!(attempts.into_inner(), 3);
         let order = order.into_inner().unwrap();
         assert_eq!((&order[..2], order.last()), (&[3, 1][..], Some(&3)));
@@ -275,7 +288,7 @@ mod tests {
                 // Pending tasks are dropped as well.
                 if item % 2 == 0 || wait.is_some() { TaskPoll::Ready(()) } else { TaskPoll::Pending(()) }
             };
-            run_to_completion((0..400).collect(), options(2), work, |_, _| {})
+            results((0..400).collect(), 2, work, |_, _| {})
         }));
         assert!(caught.is_err());
         assert!(begun.into_inner() < 100);
@@ -288,7 +301,7 @@ mod tests {
                 assert_ne!(item, 7, "on purpose");
                 TaskPoll::Ready(())
             };
-            run_to_completion((0..20).collect(), options(4), work, nothing_lost)
+            results((0..20).collect(), 4, work, nothing_lost)
         });
         assert!(caught.is_err());
     }
@@ -313,7 +326,7 @@ mod tests {
                 *second.lock().unwrap() = Some(Instant::now());
                 TaskPoll::Ready(())
             };
-            run_to_completion(vec![0, 1], options(threads), work, |pending: &[&usize], time| {
+            results(vec![0, 1], threads, work, |pending: &[&usize], time| {
                 assert_eq!(pending, [&7]);
                 let mut lost = lost.lock().unwrap();
                 *lost = (lost.0 + time, lost.1 + 1);
