@@ -216,6 +216,16 @@ fn number(text: &str, name: &str) -> io::Result<u64> {
 pub fn command_of(package: &str, name: &str) -> io::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
+    // The package of this program is no part of that one's environment: some build scripts, such as that of `ring`, run again when
+    // these variables change, and what depends on it would be built anew while the clock runs.
+    let of_package = |name: &OsString| {
+        ["CARGO_PKG_", "CARGO_MANIFEST_"]
+            .iter()
+            .any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
+    };
+    std::env::vars_os().map(|(name, _)| name).filter(of_package).for_each(|name| {
+        build.env_remove(name);
+    });
     build.args(["build", "--quiet", "--package", package, "--bin", name]);
     if !cfg!(debug_assertions) {
         build.arg("--release");

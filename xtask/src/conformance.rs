@@ -84,7 +84,7 @@ pub(crate) fn conformance(args: &[String]) -> Result<(), String> {
     run(make.arg(script("operators.py")).arg(&operators).args(["--seed", &seed, "--count", &count]))?;
     directories.push(operators);
 
-    run(Command::new("cargo").args(["build", "--release", "--bin", "opkeep"]))?;
+    run(crate::cargo::cargo().args(["build", "--release", "--bin", "opkeep"]))?;
     let metadata = disk::metadata()?;
     let target = metadata["target_directory"].as_str().unwrap_or("target");
     let mut check = Command::new(&python);

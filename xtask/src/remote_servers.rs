@@ -211,7 +211,7 @@ fn s3s_fs(mode: Mode) -> Result<PathBuf, String> {
         return Err("it is not installed; it takes minutes to build, which `--install` does".to_owned());
     }
     let build = Path::new(DIRECTORY).join("build");
-    let mut cargo = Command::new("cargo");
+    let mut cargo = crate::cargo::cargo();
     cargo.args(["install", "s3s-fs", "--version", S3S_FS, "--features", "binary", "--locked", "--debug"]);
     cargo.args(["--no-track", "--root", DIRECTORY, "--target-dir"]).arg(&build);
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_INCREMENTAL", "0");
@@ -237,7 +237,7 @@ fn start_each() -> Result<(), String> {
     println!("==> cargo {}", args.join(" "));
     // The directory may be another one in the environment, where the tests would look.
     let directory = std::path::absolute(DIRECTORY).map_err(|error| format!("`{DIRECTORY}`: {error}"))?;
-    let status = Command::new("cargo").args(args).env("OPKEEP_REMOTE_SERVERS", directory).status();
+    let status = crate::cargo::cargo().args(args).env("OPKEEP_REMOTE_SERVERS", directory).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("the tests of the servers ended with {status}")),

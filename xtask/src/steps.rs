@@ -186,7 +186,7 @@ fn soak_with(has_corpus: bool, args: &[String]) -> Result<(), String> {
 
 fn cargo(args: &[&str], environment: &[(&str, &str)]) -> Result<(), String> {
     let line = format!("cargo {}", args.join(" "));
-    outcome(&line, Command::new("cargo").args(args).envs(environment.iter().copied()).status())
+    outcome(&line, crate::cargo::cargo().args(args).envs(environment.iter().copied()).status())
 }
 
 fn outcome(line: &str, status: io::Result<ExitStatus>) -> Result<(), String> {

@@ -44,6 +44,8 @@ pub(super) fn path_with(directory: &Path) -> OsString {
 
 pub(super) fn pip(python: &Path) -> Command {
     let mut pip = Command::new(python);
+    // It calls cargo.
+    crate::cargo::without_package(&mut pip);
     pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]);
     pip
 }

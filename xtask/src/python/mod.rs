@@ -111,6 +111,8 @@ fn install(root: &Path, scratch: &Path, interpreter: &Interpreter) -> Result<(),
     disk::empty_directory(&scratch.join("installed"))?;
     let python = environment(scratch, "installed", interpreter, &[])?;
     let mut install = Command::new(&python);
+    // It calls cargo.
+    crate::cargo::without_package(&mut install);
     install.args(["-m", "pip", "install"]).arg(format!("./{CRATE}")).current_dir(root);
     let begin = Instant::now();
     run(&mut install).map_err(|error| format!("{error}; is the package index reachable?"))?;

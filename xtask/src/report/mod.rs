@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use crate::cargo::cargo;
 use crate::disk;
 use figures::Figure;
 use load::Ticks;
@@ -117,14 +118,14 @@ fn figures_directory() -> Result<PathBuf, String> {
 fn build_all() -> Result<(), String> {
     let ours = BENCHES.iter().filter(|bench| !python::is_one(bench));
     let named = ours.flat_map(|bench| ["--bench", bench]);
-    cargo(Command::new("cargo").args(["bench", "--package", "opkeep-benches", "--no-run"]).args(named))?;
+    run(cargo().args(["bench", "--package", "opkeep-benches", "--no-run"]).args(named))?;
     // The command would be built during its own measurement.
     let command = ["build", "--quiet", "--release", "--package", "opkeep-cli", "--bin", "opkeep"];
-    cargo(Command::new("cargo").args(command))?;
-    python::builds().iter_mut().try_for_each(cargo)
+    run(cargo().args(command))?;
+    python::builds().iter_mut().try_for_each(run)
 }
 
-fn cargo(command: &mut Command) -> Result<(), String> {
+fn run(command: &mut Command) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("`{command:?}` ended with {status}")),
@@ -133,7 +134,7 @@ fn cargo(command: &mut Command) -> Result<(), String> {
 }
 
 fn cargo_bench(bench: &str) -> Command {
-    let mut command = Command::new("cargo");
+    let mut command = cargo();
     command.args(["bench", "--quiet", "--package", "opkeep-benches", "--bench", bench, "--"]);
     // Selects none of criterion's own rows, which the report does not show.
     command.arg("none, only the table");

@@ -23,6 +23,8 @@ pub(super) fn is_one(bench: &str) -> bool {
 pub(super) fn builds() -> Vec<Command> {
     let Some(python) = python() else { return Vec::new() };
     let mut pip = Command::new(python);
+    // It calls cargo.
+    crate::cargo::without_package(&mut pip);
     pip.args([
         "-m",
         "pip",
@@ -34,7 +36,7 @@ pub(super) fn builds() -> Vec<Command> {
         PACKAGE,
         "./crates/python",
     ]);
-    let mut cargo = Command::new("cargo");
+    let mut cargo = crate::cargo::cargo();
     cargo.args(["build", "--quiet", "--release", "--package", "opkeep-embed", "--example", "time_get"]);
     vec![pip, cargo]
 }
