@@ -34,7 +34,7 @@ fn round_trips(server: Server) -> Result<(), Failed> {
     // Nothing is sent before the first call.
     assert_eq!(proxy.counts().connections, 0);
     // No answer begins before its request has ended, which would count twice.
-    proxy.set(ProxySettings { delay_to_client: Duration::from_millis(300), ..ProxySettings::default() });
+    proxy.set(ProxySettings { delay_to_client: Duration::from_millis(300), ..ProxySettings::default() })?;
     let terms = ClaimTerms::new(148, HOUR);
     let calls: [(&str, &dyn Fn()); 6] = [
         ("claim", &|| drop(engine.claim(&leases, &lease(1, 0), terms, &limits()).unwrap())),
