@@ -360,7 +360,7 @@ impl Target {
             }
         };
         // The hit does not depend on the local store, and `put` warns of an error.
-        let signatures = self.trust.kept_signatures(&entry);
+        let signatures = self.trust.kept_signatures(entry);
         let renewed = borrowed(&renewed);
         let signatures = signatures.iter().map(|member| (SIGNATURES_MEMBER, member.as_slice()));
         let renewed: Vec<_> = renewed.into_iter().chain(signatures).collect();
