@@ -63,7 +63,7 @@ impl Target {
     }
 
     /// Fetches the entries that the local store is `lacking`, and makes `keys` the plan for which other hosts are waited for. `looks_again`:
-    /// what the local store has is not lacking, whoever has stored it since.
+    /// what another process has stored since is not lacking any more.
     pub(crate) fn fetch(
         &self,
         keys: &[Digest],
