@@ -199,7 +199,10 @@ mod tests {
             "ERR Script attempted to access keys that do not hash to the same slot script: 1, on @user_script:1.",
         ] {
             let command = line.split(" script: ").next().unwrap();
-            assert!(reason(line).contains("one of a Redis Cluster") && reason(line).contains(command), "{line}");
+            assert!(
+                reason(line).contains("one of a Redis Cluster") && reason(line).contains(command),
+                "{line}"
+            );
         }
         for line in [
             "ERR unknown command 'MGET', with args beginning with: 'opkeep/v1/default/cpu-x86_64/e/00' ",
