@@ -36,6 +36,8 @@ struct Outcome {
     is_kept: bool,
     /// Whether a later build of the host is to send it.
     is_marked: bool,
+    /// The number of connections that were cut.
+    cut: u64,
 }
 
 fn cut_anywhere(server: &Server) -> Result<(), Failed> {
@@ -52,9 +54,8 @@ fn cut_anywhere(server: &Server) -> Result<(), Failed> {
             // All faults are at one byte: the second one cuts the next connection at once.
             let faults = vec![Fault::after(at as u64, kind); times];
             proxy.set(ProxySettings { faults, ..ProxySettings::default() })?;
-            let outcome = dialogue(server, &proxy, &dir, &name);
-            let happened = proxy.happened();
-            if happened == 0 {
+            let outcome = dialogue(server, &proxy, &dir, &name)?;
+            if outcome.cut == 0 {
                 assert_eq!(
                     (outcome.warnings, outcome.is_reported, outcome.is_kept),
                     (0, true, true),
@@ -62,7 +63,7 @@ fn cut_anywhere(server: &Server) -> Result<(), Failed> {
                 );
                 break;
             }
-            assert!(happened < FOR_GOOD as u64, "{name}: the server is back");
+            assert!(outcome.cut < FOR_GOOD as u64, "{name}: the server is back");
             cuts += 1;
             warnings += outcome.warnings;
             kept += usize::from(outcome.is_kept);
@@ -83,7 +84,7 @@ fn is_small(entry: &Entry, name: &str) -> bool {
 
 /// A host behind the proxy builds an entry; then another one, which is not, requests it. If the entry is not in the server, the next
 /// process of the first host sends it.
-fn dialogue(server: &Server, proxy: &Proxy, dir: &TempDir, name: &str) -> Outcome {
+fn dialogue(server: &Server, proxy: &Proxy, dir: &TempDir, name: &str) -> Result<Outcome, Failed> {
     let settings = Settings::new(dir, &server.url_at(proxy.address()), Duration::from_secs(5));
     let direct = Settings { url: server.url(), ..settings.clone() };
     let (cache, target) = settings.open();
@@ -110,14 +111,17 @@ fn dialogue(server: &Server, proxy: &Proxy, dir: &TempDir, name: &str) -> Outcom
     assert_eq!(settings.logged("warning").len(), warnings, "nothing is wrong in the server");
     assert!(is_kept || is_marked, "{name}: it is not in the server, and no later build sends it");
     assert!(is_kept || !published.remote, "{name}: it is not in the server, and the host reports that it is");
+    let cut = proxy.happened();
     if is_marked {
         drop((cache, target));
-        let (_cache, target) = direct.open();
+        // The mark is for the server at this address.
+        proxy.set(ProxySettings::default())?;
+        let (_cache, target) = settings.open();
         let pushed = target.push_unsent(Some(Instant::now() + Duration::from_secs(30)), None);
         assert_eq!((pushed.sent, pushed.left), (1, 0), "{name}");
         assert!(is_found(&direct.numbered(dir, 2).open().1, name), "{name}: the next build did not send it");
     }
-    Outcome { warnings, is_reported: published.remote, is_kept, is_marked }
+    Ok(Outcome { warnings, is_reported: published.remote, is_kept, is_marked, cut })
 }
 
 /// Whether a host finds the entry in the server.
