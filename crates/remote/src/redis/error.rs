@@ -209,7 +209,8 @@ mod tests {
             "ERR unknown command `EVAL`, with args beginning with: ",
         ] {
             assert!(
-                reason(line).contains("A Redis Sentinel stores nothing") && reason(line).contains(line),
+                reason(line).contains("A Redis Sentinel stores nothing")
+                    && reason(line).contains(line.trim_end()),
                 "{line}"
             );
         }
