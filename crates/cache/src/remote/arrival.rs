@@ -9,7 +9,7 @@ use opkeep_store::Entry;
 
 use super::board::{Arrived, Board};
 
-/// The entries of one key that arrived, one of each signer, which are judged in order to be stored. If it is dropped, the key is
+/// The entries of one key that arrived, one of each signer, which are judged before they are stored. If it is dropped, the key is
 /// missing as before.
 pub(crate) struct Arrival {
     board: Arc<Board>,
@@ -49,7 +49,7 @@ impl Board {
 
     /// Wakes all who wait for arrivals: a flag of theirs is set.
     pub(super) fn end_receiving(&self) {
-        // Who reads the flag before this waits by now.
+        // A thread that reads the flag before this waits by now.
         drop(self.locked());
         self.changed.notify_all();
     }
@@ -76,7 +76,7 @@ impl Arrival {
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        // An entry that is stored or put back stays so.
+        // An entry that is stored, or missing again, stays so.
         self.board.locked().table.judged(&self.key, false);
         self.board.changed.notify_all();
     }

@@ -198,7 +198,7 @@ fn what_was_to_be_sent_elsewhere_is_not_sent_here() {
     assert_eq!(entries(&remote), [names.entry(&key("relu"))]);
 }
 
-/// A mark of an earlier version may be for any engine: only a caller that is told to sends its entry.
+/// A mark of an earlier version may be for any engine: only a caller that asks for it sends its entry.
 #[test]
 fn a_mark_without_a_destination_is_sent_on_demand() {
     let (remote, host) = (FakeRemote::new(), Host::new());

@@ -52,7 +52,7 @@ enum EntryState<E> {
     Asked,
     /// It arrived, and is in memory. Once it is judged, it is for a caller that begins the key.
     Arrived { entry: E, is_judged: bool },
-    /// It is being judged, in order to be stored.
+    /// It is being judged before it is stored.
     Judged,
     /// It is in the local store, and no caller has begun the key since. `is_own`: this process has fetched it.
     Stored { is_own: bool },

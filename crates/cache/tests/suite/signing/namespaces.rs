@@ -115,7 +115,7 @@ fn hosts_without_keys_share_a_store_among_namespaces() {
     let cache = |namespace| in_namespace(&host, &remote, namespace, &TrustConfig::default());
     publish(build(claim(&cache("vision"), "relu")), 1);
     assert_eq!(hit(claim(&cache("speech"), "relu")), (1, Source::Local));
-    // What someone signed, and states a namespace for, is kept without the statement: nobody verified it.
+    // An entry that is signed and states a namespace is kept without the statement, which no signature covers.
     let (one, object) = (&new_key("one"), text(2));
     let signatures = Statement { namespace: "vision", name: "tanh", ..RIGHT }.sign(&builder(&object), &[one]);
     let file = file("tanh", &builder(&object), &signatures.with_namespace("vision").encode());
