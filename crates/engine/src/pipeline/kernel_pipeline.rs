@@ -117,8 +117,10 @@ impl<'a> KernelPipeline<'a> {
         if left > 0 && self.cancel.is_cancelled() {
             self.runtime.cache.finish_uploads(Instant::now() + CANCELLED_LIMIT, None);
         }
-        for target in &self.targets {
-            target.note_plan(&plan.stored_keys(target.name()));
+        if self.reads_remote() {
+            for target in &self.targets {
+                target.note_plan(&plan.stored_keys(target.name()));
+            }
         }
         let unsent = self.runtime.cache.push_unsent(Some(deadline), Some(self.cancel)).left;
         self.targets.iter().for_each(TargetCache::flush);
