@@ -15,7 +15,23 @@ use opkeep_cache::{
 };
 use opkeep_digest::Digest;
 use opkeep_store::{CacheMode, Entry, EntryBuilder, StoreConfig};
+use opkeep_testkit::remote::FakeRemote;
 use tempfile::TempDir;
+
+/// The settings of a host that shares entries through `remote`.
+pub(crate) fn config(remote: &FakeRemote) -> RemoteConfig {
+    RemoteConfig::new(Arc::new(remote.clone()))
+}
+
+/// The name of the operator of a number.
+pub(crate) fn name(number: usize) -> String {
+    format!("relu {number}")
+}
+
+/// The keys of as many of them.
+pub(crate) fn keys(count: usize) -> Vec<Digest> {
+    (0..count).map(|number| key(&name(number))).collect()
+}
 
 /// The target of all tests.
 pub(crate) const TARGET: &str = "cpu-x86_64";

@@ -1,29 +1,17 @@
 //! Calls for many keys: fetches, and the waits of one host for keys of others.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use opkeep_cache::{Accept, Claim, Digest, Query, RemoteConfig, Source, TargetCache, WarningKind};
+use opkeep_cache::{Accept, Claim, Digest, Query, Source, TargetCache, WarningKind};
 use opkeep_store::{Entry, Lookup};
 use opkeep_testkit::remote::RemoteCall::{Advance, Claim as ClaimCall, Get, Progress, Put, Replace};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
 
 use crate::common::{
-    Host, build, builder, claim, entry_name, hit, key, pending, publish, settle, take, text, until, writer,
+    Host, build, builder, claim, config, entry_name, hit, key, keys, name, pending, publish, settle, take,
+    text, until, writer,
 };
-
-fn config(remote: &FakeRemote) -> RemoteConfig {
-    RemoteConfig::new(Arc::new(remote.clone()))
-}
-
-fn name(number: usize) -> String {
-    format!("relu {number}")
-}
-
-fn keys(count: usize) -> Vec<Digest> {
-    (0..count).map(|number| key(&name(number))).collect()
-}
 
 /// Puts entries into the engine, as other hosts do.
 fn fill(remote: &FakeRemote, numbers: impl IntoIterator<Item = usize>) {

@@ -5,28 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use opkeep_cache::{Accept, Claim, Digest, ObjectName, PendingKey, Query, RemoteConfig, Source, TargetCache};
+use opkeep_cache::{Accept, Claim, ObjectName, PendingKey, Query, Source, TargetCache};
 use opkeep_store::{Entry, Lookup};
 use opkeep_testkit::remote::RemoteCall::{self, Claim as ClaimCall, Get};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 
 use crate::common::{
-    Host, build, builder, claim, entry_name, hit, key, pending, publish, resume, settle, take, text, until,
+    Host, build, builder, claim, config, entry_name, hit, key, keys, name, pending, publish, resume, settle,
+    take, text, until,
 };
 
 const HOSTS: usize = 3;
-
-fn config(remote: &FakeRemote) -> RemoteConfig {
-    RemoteConfig::new(Arc::new(remote.clone()))
-}
-
-fn name(number: usize) -> String {
-    format!("relu {number}")
-}
-
-fn keys(count: usize) -> Vec<Digest> {
-    (0..count).map(|number| key(&name(number))).collect()
-}
 
 /// Puts an entry into the engine, as another host does.
 fn put(remote: &FakeRemote, number: usize) {

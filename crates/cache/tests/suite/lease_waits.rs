@@ -9,20 +9,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_cache::{
-    CacheConfig, Claim, Failure, PendingKey, Query, RemoteConfig, Source, TargetCache, UnsharedReason, Wait,
-    WarningKind,
+    CacheConfig, Claim, Failure, PendingKey, Query, Source, TargetCache, UnsharedReason, Wait, WarningKind,
 };
 use opkeep_store::{CacheMode, TryLockOutcome};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
 
 use crate::common::{
-    Host, build, claim, entry_name, failed, hit, key, open, pending, publish, resume, settle, sharing, take,
-    until,
+    Host, build, claim, config, entry_name, failed, hit, key, open, pending, publish, resume, settle,
+    sharing, take, until,
 };
-
-fn config(remote: &FakeRemote) -> RemoteConfig {
-    RemoteConfig::new(Arc::new(remote.clone()))
-}
 
 /// A cache without a local store.
 fn nowhere(remote: &FakeRemote) -> TargetCache {

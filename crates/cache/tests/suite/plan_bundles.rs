@@ -5,29 +5,19 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_bundle::{BundleReader, BundleWriter};
 use opkeep_cache::{
-    Accept, Digest, ExclusiveCreate, FetchReport, Lookup, ObjectName, ObjectNames, Query, RemoteConfig,
-    RemotePolicy, TargetCache, WarningKind,
+    Accept, Digest, ExclusiveCreate, FetchReport, Lookup, ObjectName, ObjectNames, Query, RemotePolicy,
+    TargetCache, WarningKind,
 };
 use opkeep_store::{Entry, EntryBuilder};
 use opkeep_testkit::remote::RemoteCall::{Claim as ClaimCall, Get, Put, Replace};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults, names};
 
-use crate::common::{Host, STAMP, TARGET, builder, entry_name, key, publish, take, text, writer};
+use crate::common::{
+    Host, STAMP, TARGET, builder, config, entry_name, key, keys, name, publish, take, text, writer,
+};
 use crate::signing::{self, Key, new_key, signer, trust};
 
 const COUNT: usize = 40;
-
-fn config(remote: &FakeRemote) -> RemoteConfig {
-    RemoteConfig::new(Arc::new(remote.clone()))
-}
-
-fn name(number: usize) -> String {
-    format!("relu {number}")
-}
-
-fn keys(count: usize) -> Vec<Digest> {
-    (0..count).map(|number| key(&name(number))).collect()
-}
 
 fn entry(number: usize) -> Entry {
     let (key, object) = (key(&name(number)), text(number));

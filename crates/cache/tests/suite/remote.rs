@@ -1,24 +1,21 @@
 //! Remote tiers that work, and ones that do not. None of them fails a build, and none serves a wrong entry.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use opkeep_cache::{
-    Accept, CacheError, Claim, ExclusiveCreate, Query, RemoteConfig, RemotePolicy, Source, TargetCache,
-    UnsharedReason, WarningKind,
+    Accept, CacheError, Claim, ExclusiveCreate, Query, RemotePolicy, Source, TargetCache, UnsharedReason,
+    WarningKind,
 };
 use opkeep_store::{CacheMode, Entry, EntryBuilder, PutOutcome};
 use opkeep_testkit::remote::RemoteCall::{Capabilities, Claim as ClaimCall, Get, Put, Release, Replace};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 
 use crate::common::{
-    Host, STAMP, build, builder, claim, entry_name, hit, key, open, publish, sharing, take, text, writer,
+    Host, STAMP, build, builder, claim, config, entry_name, hit, key, open, publish, sharing, take, text,
+    writer,
 };
-
-fn config(remote: &FakeRemote) -> RemoteConfig {
-    RemoteConfig::new(Arc::new(remote.clone()))
-}
 
 #[test]
 fn an_entry_of_one_host_is_a_hit_on_the_other() {

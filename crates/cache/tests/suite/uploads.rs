@@ -14,13 +14,9 @@ use opkeep_testkit::remote::RemoteCall::{Claim as ClaimCall, Put, Release};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 
 use crate::common::{
-    Host, TARGET, build, builder, claim, entry_name, hit, key, local_builder, pending, publish, settle, take,
-    text, until,
+    Host, TARGET, build, builder, claim, config, entry_name, hit, key, local_builder, pending, publish,
+    settle, take, text, until,
 };
-
-fn config(remote: &FakeRemote) -> RemoteConfig {
-    RemoteConfig::new(Arc::new(remote.clone()))
-}
 
 fn open(host: &Host, remote: &RemoteConfig) -> (Cache, TargetCache) {
     let mut config = host.config();
