@@ -71,6 +71,7 @@ mod per_process;
 mod plan_bundle;
 mod plan_lease;
 mod protocol;
+mod publish;
 mod push;
 mod query;
 mod random;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::mem;
 
 use opkeep_digest::Digest;
-use opkeep_store::{Destination, Entry, Lookup, TargetStore, UnsentEntry};
+use opkeep_store::{Destination, Entry, Lookup, TargetStore, TryLockOutcome, UnsentEntry};
 
 use crate::nothing_sent::NothingSent;
 use crate::remote::{Limits, RemoteTarget, SentEntry};
@@ -153,7 +153,11 @@ impl<'a> Push<'a> {
             self.report.left += 1;
             return;
         }
-        let sendable = match self.store.peek(&key) {
+        let Some(found) = self.look(&key) else {
+            self.report.left += 1;
+            return;
+        };
+        let sendable = match found {
             Lookup::Hit(entry) if entry.validation() > 0 || (self.validate)(&entry) => {
                 self.target.trust.sendable(&entry)
             }
@@ -199,6 +203,28 @@ impl<'a> Push<'a> {
         let batch = &mut self.batches[usize::from(replaces)];
         batch.entries.push((key, sendable));
         batch.bytes += bytes;
+    }
+
+    /// Looks up an entry. `None`: it is missing, and a caller that publishes it has marked it before, and holds the lock of its key.
+    /// Without such a caller, the marks of a missing entry are removed.
+    fn look(&self, key: &Digest) -> Option<Lookup> {
+        let is_missing = |found: &Lookup| matches!(found, Lookup::Miss(opkeep_store::Miss::Absent));
+        let found = self.store.peek(key);
+        if !is_missing(&found) {
+            return Some(found);
+        }
+        let lock = match self.store.try_lock(key) {
+            Ok(TryLockOutcome::Acquired(lock)) => Some(lock),
+            Ok(TryLockOutcome::Held(_) | TryLockOutcome::HolderFailed(_)) => return None,
+            // Such a caller has no lock, either, and marks the entry again.
+            Ok(TryLockOutcome::Unsupported) | Err(_) => None,
+        };
+        let found = self.store.peek(key);
+        if is_missing(&found) {
+            self.unmark(key, true);
+        }
+        drop(lock);
+        Some(found)
     }
 
     /// Removes the marks by which this push, or a later one, would send the entry again.

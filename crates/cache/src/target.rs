@@ -17,6 +17,7 @@ use crate::miss::Miss;
 use crate::peek::RemoteStatus;
 use crate::pending::PendingKey;
 use crate::protocol::Protocol;
+use crate::publish::Publication;
 use crate::push::{Marks, PushReport};
 use crate::query::Query;
 use crate::remote::Limits;
@@ -175,10 +176,7 @@ impl TargetCache {
     /// # Errors
     /// The local store could not write the entry. The cache has emitted a warning.
     pub fn publish(&self, key: &Digest, members: &EntryBuilder<'_>) -> Result<Published, StoreError> {
-        let is_shared = self.0.trust.is_for_others(members);
-        let signatures = self.0.trust.sign(key, members, is_shared && members.validation() > 0);
-        let local = self.0.put(key, &signatures.for_store(members), Overwrite::Always);
-        let upload = self.0.share(is_shared, key, members, &signatures, None);
+        let Publication { local, upload } = self.0.publish(key, members, Overwrite::Always, None, None);
         Ok(Published { local: local?, remote: upload.is_some_and(|upload| upload.is_sent_or_waits()) })
     }
 

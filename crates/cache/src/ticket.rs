@@ -12,6 +12,7 @@ use crate::error::{FoundError, PublishError};
 use crate::failure::Failure;
 use crate::miss::Miss;
 use crate::plan_lease::PlanLease;
+use crate::publish::Publication;
 use crate::remote::RemoteTarget;
 use crate::remote::lease::HeldLease;
 use crate::tiers::Target;
@@ -169,12 +170,7 @@ impl Ticket {
             return Err(PublishError::Forked);
         }
         let Self { target, key, miss, lock, lease, cancel, process: _, is_takeover: _ } = self;
-        let is_shared = target.trust.is_for_others(members);
-        // An entry that was not validated is not shared.
-        let signatures = target.trust.sign(&key, members, is_shared && members.validation() > 0);
-        let local = target.put(&key, &signatures.for_store(members), miss.overwrite());
-        drop(lock);
-        let upload = target.share(is_shared, &key, members, &signatures, lease);
+        let Publication { local, upload } = target.publish(&key, members, miss.overwrite(), lock, lease);
         if let (Some(upload), Some(deadline)) = (&upload, deadline) {
             target.shared.uploads().finish_one(upload, deadline, cancel.as_ref());
         }

@@ -20,13 +20,12 @@ use crate::miss::Miss;
 use crate::nothing_sent::NothingSent;
 use crate::outage::Outage;
 use crate::per_process::PerProcess;
-use crate::plan_lease::PlanLease;
 use crate::query::{Accept, Query};
 use crate::refusal::RefusalKind;
 use crate::remote::{CallFailure, EntryNames, Namespace, News, ObjectNames, RemoteTarget, RemoteTier};
-use crate::signing::{Keys, OwnSignatures, TargetTrust};
+use crate::signing::{Keys, TargetTrust};
 use crate::tally::Tally;
-use crate::upload::{Upload, UploadState, Uploads};
+use crate::upload::Uploads;
 use crate::warning::{WarningKind, Warnings};
 
 /// The state that all targets of a cache share.
@@ -369,62 +368,6 @@ impl Target {
         let is_replaced = self.trust.demands_signatures();
         let overwrite = if is_replaced { Overwrite::Always } else { missing.overwrite() };
         Some(matches!(self.put(entry.key(), &stamped, overwrite), Ok(Some(_))))
-    }
-
-    /// Has an entry that this host built sent to the remote tier as [`upload`](Self::upload) does, if other hosts can use it.
-    pub(crate) fn share(
-        &self,
-        is_for_others: bool,
-        key: &Digest,
-        members: &EntryBuilder<'_>,
-        signatures: &OwnSignatures,
-        lease: Option<PlanLease>,
-    ) -> Option<Arc<UploadState>> {
-        if is_for_others {
-            return self.upload(key, members, signatures, lease);
-        }
-        self.keep_here(key);
-        None
-    }
-
-    /// Has an entry sent to the remote tier, and its lease released after that. `None`: it is not sent, and the lease is released.
-    fn upload(
-        &self,
-        key: &Digest,
-        members: &EntryBuilder<'_>,
-        signatures: &OwnSignatures,
-        lease: Option<PlanLease>,
-    ) -> Option<Arc<UploadState>> {
-        // An entry with the stamp 0 was not validated, and other hosts could not validate it either.
-        let is_shared = self.written_remote().is_some() && members.validation() > 0;
-        let remote = self.remote.as_ref().filter(|_| is_shared)?;
-        let entry = self.trust.sendable_now(key, members, signatures)?;
-        if !remote.takes(entry.file().len()) {
-            remote.not_sent(1, false, "the remote cache stores no objects of this size");
-            return None;
-        }
-        let replaces = !self.shared.mode.reads() || remote.is_refused(key) || !self.shared.keys.takes_own();
-        if let Some(store) = self.written_store() {
-            // Without the mark, the entry is sent once, or never.
-            let _ = store.mark_unsent(key, remote.client().destination(), replaces);
-        }
-        let state = Arc::new(UploadState::default());
-        self.shared.uploads().add(Upload {
-            remote: Arc::clone(remote),
-            store: self.store.clone(),
-            key: *key,
-            entry,
-            replaces,
-            lease,
-            state: Arc::clone(&state),
-        });
-        self.warn_of_pause(remote);
-        Some(state)
-    }
-
-    /// Drops the marks by which an earlier entry of `key` was to be sent: they would send the one that stays here.
-    pub(crate) fn keep_here(&self, key: &Digest) {
-        self.written_store().iter().for_each(|store| store.unmark_unsent(key));
     }
 
     /// Warns once that the engine has no leases.

@@ -59,6 +59,16 @@ pub(crate) fn entry_name(key: &Digest) -> String {
     name
 }
 
+/// Returns the path of the file of the entry for `key`, in the directory of its target.
+pub(crate) fn entry_path(key: &Digest) -> String {
+    let name = key.to_string();
+    let mut path = String::with_capacity(96);
+    for part in ["entries/", &name[..2], "/", &name, ".kern"] {
+        path.push_str(part);
+    }
+    path
+}
+
 /// Returns the key in the name of an entry's file.
 pub(crate) fn entry_key(name: &str) -> Option<Digest> {
     name.strip_suffix(".kern")?.parse().ok()

@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod forks;
+mod kills;
 mod processes;
 mod soak;
 
@@ -18,7 +19,7 @@ fn main() {
         let arguments: Vec<String> = arguments.collect();
         return processes::other_process(&arguments);
     }
-    let tests: [(&str, fn()); 12] = [
+    let tests: [(&str, fn()); 13] = [
         ("one_of_four_takes_over_from_a_killed_holder", processes::one_of_four_takes_over),
         ("waiters_of_other_processes_share_a_failure", processes::waiters_share_a_failure),
         ("a_stopped_holder_is_waited_for_as_long_as_asked", processes::a_stopped_holder),
@@ -30,6 +31,7 @@ fn main() {
         ("files_that_other_code_closed_are_not_used", forks::closed_files),
         ("a_cold_crowd_of_processes_builds_each_key_once", processes::a_cold_crowd),
         ("pending_keys_keep_a_fourth_of_the_files_open", processes::pending_keys),
+        ("an_entry_of_a_killed_process_is_sent", kills::killed_at_each_call_of_a_publication),
         ("nothing_is_corrupt_lost_or_built_twice", soak::nothing_is_corrupt_lost_or_built_twice),
     ];
     let trials = tests.into_iter().map(|(name, body)| {

@@ -59,6 +59,7 @@ pub(crate) fn other_process(arguments: &[String]) {
         "fork-during-locks" => crate::forks::fork_during_locks(Path::new(root), file),
         "fork-and-cells" => crate::forks::fork_and_cells(file),
         "close-all" => crate::forks::close_all(&cache, file),
+        "killed" => crate::kills::publish_until_killed(Path::new(root), file),
         "pending" => hold_pending(Path::new(root)),
         "crowd" => crowd(&cache, file),
         "soak" => crate::soak::work(&cache, file),

@@ -20,6 +20,8 @@ mod leases;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod marks;
+#[cfg(test)]
 mod plan_bundles;
 #[cfg(test)]
 mod races;

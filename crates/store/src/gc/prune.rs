@@ -1,17 +1,18 @@
 //! The removal of stale files of dead processes, and of old quarantined entries.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, test_kill_process};
 
 use crate::inventory::{InventoryFile, Kind, TargetUsage, abandoned};
-use crate::{Store, StoreError, lock};
+use crate::{Store, StoreError, layout, lock, mark};
 use opkeep_fs::FileStat;
 use opkeep_fs::idle;
 
-/// The age from which a temporary file or a lock file may be stale: no write takes this long, and a held lock is
-/// recognized.
+/// The age from which a temporary file, a lock file, or the mark of a missing entry may be stale: no write takes this long, and a
+/// held lock is recognized.
 const STALE_AFTER: Duration = Duration::from_secs(3600);
 /// The age from which a temporary file is stale even if a process with its number runs, since the number was reused.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
@@ -46,7 +47,7 @@ impl Pruner<'_> {
         left
     }
 
-    /// Whether no running process uses the file, or a quarantined entry or a mark is old.
+    /// Whether no running process uses the file, or a quarantined entry or a mark is old, or a mark has no entry.
     pub(crate) fn is_stale(&self, other: &InventoryFile) -> bool {
         match other.kind {
             Kind::Temporary(process) => {
@@ -55,8 +56,20 @@ impl Pruner<'_> {
             }
             Kind::Lock => idle(other.seen.modified(), self.now) >= STALE_AFTER,
             Kind::Quarantined => self.age(other) >= KEPT_FOR,
-            Kind::Unsent => idle(other.seen.modified(), self.now) >= UNSENT_FOR,
+            Kind::Unsent => {
+                let idle = idle(other.seen.modified(), self.now);
+                idle >= UNSENT_FOR || idle >= STALE_AFTER && self.has_no_entry(other)
+            }
         }
+    }
+
+    /// Whether the entry of a mark is missing: it was evicted, or never written.
+    fn has_no_entry(&self, mark: &InventoryFile) -> bool {
+        let key = mark::parse(&mark.name).map(|mark| mark.key);
+        let path = mark.dir.parent().zip(key).map(|(target, key)| target.join(layout::entry_path(&key)));
+        path.is_some_and(|path| {
+            self.store.fs().look(&path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        })
     }
 
     /// Removes quarantined entries, oldest first, until `bytes` bytes are freed. An entry and its reason are removed together.

@@ -10,7 +10,7 @@ use opkeep_digest::Digest;
 
 use super::{Store, directories};
 use crate::entry::{Entry, EntryBuilder};
-use crate::layout::{PUT, entry_name};
+use crate::layout::{PUT, entry_name, entry_path};
 use crate::lock::{self, KeyLock, LockOutcome, LockWaiter, TryLockOutcome, WaitOptions};
 use crate::marker::Level;
 use crate::outcome::{DamagedEntry, Found, Lookup, Miss, Overwrite, PutOutcome};
@@ -83,12 +83,7 @@ impl TargetStore {
 
     /// Returns the path of the entry for `key`.
     pub fn path(&self, key: &Digest) -> PathBuf {
-        let name = key.to_string();
-        let mut path = String::with_capacity(96);
-        for part in ["entries/", &name[..2], "/", &name, ".kern"] {
-            path.push_str(part);
-        }
-        self.dir.join(path)
+        self.dir.join(entry_path(key))
     }
 
     /// Looks up `key`. Takes no lock, and writes only the time of the last use, at most every ten minutes.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::common::room::{DAY, HOUR, MINUTE, Room, Watch, entry, filling};
 use crate::common::{Created, TARGET, key, lock, miss, names, place, within};
 use opkeep_fs::{FsOp, Permit};
-use opkeep_store::{FileTotals, GcOptions, LockOutcome, Miss, Store, TargetStore};
+use opkeep_store::{Destination, FileTotals, GcOptions, LockOutcome, Miss, Store, TargetStore};
 
 /// Creates a file that was last written `ago`.
 fn leave(room: &Room, path: &Path, text: &str, ago: Duration) {
@@ -58,6 +58,28 @@ fn temporary_files_of_dead_processes_are_pruned_after_an_hour() {
         gc(&store);
         assert_eq!(tmp.join(&name).exists(), stays, "{name} {ago:?}");
         let _ = fs::remove_file(tmp.join(name));
+    }
+}
+
+#[test]
+fn marks_without_an_entry_are_pruned_after_an_hour() {
+    let room = Room::new("500", "50");
+    let store = room.open();
+    let destination = Destination::new("0123.team");
+    store.put(&key("kept"), &entry(b"", Duration::ZERO)).unwrap();
+    for name in ["kept", "evicted"] {
+        store.mark_unsent(&key(name), &destination, false).unwrap();
+    }
+    let unsent = store.dir().join("unsent");
+    let mark = |name| unsent.join(format!("{}.add.0123.team", key(name)));
+    for (ago, with_entry, without) in
+        [(HOUR - MINUTE, true, true), (HOUR, true, false), (30 * DAY, false, false)]
+    {
+        for name in ["kept", "evicted"].into_iter().filter(|name| mark(name).exists()) {
+            leave(&room, &mark(name), "", ago);
+        }
+        gc(&store);
+        assert_eq!((mark("kept").exists(), mark("evicted").exists()), (with_entry, without), "{ago:?}");
     }
 }
 
