@@ -11,7 +11,7 @@ use crate::error::CacheError;
 use crate::pending::PendingKey;
 use crate::protocol::{Protocol, hold_limit};
 use crate::query::{Query, Wait};
-use crate::remote::lease::LeaseStep;
+use crate::remote::lease::{HeldLease, LeaseStep};
 use crate::remote::{CallFailure, Claimed, RemoteTarget};
 use crate::tiers::Target;
 
@@ -73,7 +73,7 @@ impl Target {
         };
         // A problem that is left is found again with the first key, which warns of it.
         let Ok(Some(true)) = remote.has_leases(query.limits()) else { return none() };
-        match claim_all(remote, keys, query) {
+        match self.claim_all(remote, keys, query) {
             Ok(leases) => ClaimedLeases::new(self.remote.clone(), leases),
             Err(why) => {
                 self.remote_failed(why);
@@ -81,31 +81,43 @@ impl Target {
             }
         }
     }
-}
 
-fn claim_all(
-    remote: &RemoteTarget,
-    keys: &[Digest],
-    query: &Query<'_>,
-) -> Result<HashMap<Digest, ClaimedLease>, CallFailure> {
-    let wanted = keys.iter().filter_map(|key| match remote.step(key) {
-        LeaseStep::Claim { generation } => Some((*key, generation)),
-        LeaseStep::Wait | LeaseStep::Build { .. } => None,
-    });
-    let wanted: Vec<_> = wanted.collect();
-    let is_takeover: Vec<_> =
-        wanted.iter().map(|(key, generation)| remote.is_takeover(key, *generation)).collect();
-    let answers = remote.claim_many(&wanted, hold_limit(query), query.limits())?;
-    let mut granted = Vec::new();
-    for (((key, generation), is_takeover), answer) in wanted.into_iter().zip(is_takeover).zip(answers) {
-        if let Claimed::Granted(lease) = answer {
-            granted.push((key, ClaimedLease { generation, lease, is_takeover }));
+    fn claim_all(
+        &self,
+        remote: &RemoteTarget,
+        keys: &[Digest],
+        query: &Query<'_>,
+    ) -> Result<HashMap<Digest, ClaimedLease>, CallFailure> {
+        let wanted = keys.iter().filter_map(|key| match remote.step(key) {
+            LeaseStep::Claim { generation } => Some((*key, generation)),
+            LeaseStep::Wait | LeaseStep::Build { .. } => None,
+        });
+        let wanted: Vec<_> = wanted.collect();
+        let is_takeover: Vec<_> =
+            wanted.iter().map(|(key, generation)| remote.is_takeover(key, *generation)).collect();
+        let answers = remote.claim_many(&wanted, hold_limit(query), query.limits())?;
+        let mut granted = Vec::new();
+        for (((key, generation), is_takeover), answer) in wanted.into_iter().zip(is_takeover).zip(answers) {
+            if let Claimed::Granted(lease) = answer {
+                granted.push((key, ClaimedLease { generation, lease, is_takeover }));
+            }
         }
+        let held: Vec<_> = granted.iter().map(|(key, claimed)| (*key, claimed.generation)).collect();
+        let are_confirmed = remote.confirm_many(&held, query.limits()).unwrap_or_else(|why| {
+            // As for one key: without an answer, nothing is known of another host.
+            self.remote_failed(why);
+            vec![true; held.len()]
+        });
+        let (mut confirmed, mut lost) = (HashMap::new(), Vec::new());
+        for ((key, claimed), is_confirmed) in granted.into_iter().zip(are_confirmed) {
+            match is_confirmed {
+                true => drop(confirmed.insert(key, claimed)),
+                false => lost.push(claimed.lease),
+            }
+        }
+        HeldLease::release_all(lost);
+        Ok(confirmed)
     }
-    let held: Vec<_> = granted.iter().map(|(key, claimed)| (*key, claimed.generation)).collect();
-    let are_confirmed = remote.confirm_many(&held, query.limits())?;
-    let confirmed = granted.into_iter().zip(are_confirmed).filter(|(_, is_confirmed)| *is_confirmed);
-    Ok(confirmed.map(|(claimed, _)| claimed).collect())
 }
 
 fn is_ticket(claim: &Claim) -> bool {

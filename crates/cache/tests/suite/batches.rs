@@ -1,16 +1,18 @@
 //! Calls for many keys: fetches, and the waits of one host for keys of others.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use opkeep_cache::{Accept, Claim, Digest, Query, Source, TargetCache, WarningKind};
+use opkeep_cache::{
+    Accept, Claim, Digest, LeaseToken, LeaseValue, Query, Source, TargetCache, Ticket, WarningKind,
+};
 use opkeep_store::{Entry, Lookup};
-use opkeep_testkit::remote::RemoteCall::{Advance, Claim as ClaimCall, Get, Progress, Put, Replace};
+use opkeep_testkit::remote::RemoteCall::{Advance, Claim as ClaimCall, Get, Progress, Put, Release, Replace};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
 
 use crate::common::{
-    Host, build, builder, claim, config, entry_name, hit, key, keys, name, pending, publish, settle, take,
-    text, until, writer,
+    Host, build, builder, claim, config, entry_name, hit, key, keys, lease_name, name, pending, publish,
+    settle, take, text, until, writer,
 };
 
 /// Puts entries into the engine, as other hosts do.
@@ -269,4 +271,47 @@ fn a_wait_ends_with_its_pending_key() {
     let gets = remote.count(Get) + 1;
     std::thread::sleep(Duration::from_millis(400));
     assert!(remote.count(Get) <= gets);
+}
+
+/// As for one key: without an answer to the look with the leases in hand, nothing is known of another host.
+#[test]
+fn leases_of_many_keys_stay_if_the_next_call_fails() {
+    const COUNT: usize = 16;
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let cache = host.with_remote(&config(&remote));
+    let (engine, has_claimed) = (remote.clone(), AtomicBool::new(false));
+    remote.on_call(move |call, _| {
+        let is_gone = call == Get && has_claimed.load(Ordering::SeqCst);
+        has_claimed.fetch_or(call == ClaimCall, Ordering::SeqCst);
+        engine.set_faults(RemoteFaults { is_gone, ..RemoteFaults::default() });
+    });
+    let claims = cache.get_or_begin_many(&keys(COUNT), COUNT, &Query::new(&take)).unwrap();
+    let tickets: Vec<_> = claims.into_iter().map(|claim| build(claim.unwrap())).collect();
+    assert_eq!((remote.count(ClaimCall), remote.count(Release)), (1, 0));
+    assert!(keys(COUNT).iter().all(|key| remote.is_leased(key)));
+    assert_eq!(host.warned(), [WarningKind::Remote]);
+    Ticket::drop_all(tickets);
+    assert_eq!(remote.count(Release), 1);
+}
+
+/// Of many granted leases, other hosts have taken over some, which are released together.
+#[test]
+fn leases_of_many_keys_that_do_not_hold_are_released_in_one_call() {
+    const COUNT: usize = 16;
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let cache = host.with_remote(&config(&remote));
+    let value = LeaseValue::new(LeaseToken::new([7; 16]), 0).to_string().into_bytes();
+    let engine = remote.clone();
+    remote.on_call(move |call, _| {
+        if call == ClaimCall {
+            for number in 0..COUNT / 2 {
+                engine.set_object(&lease_name(&name(number), 1), value.clone());
+            }
+        }
+    });
+    let claims = cache.get_or_begin_many(&keys(COUNT), COUNT, &Query::new(&take)).unwrap();
+    let (tickets, waiting): (Vec<_>, Vec<_>) =
+        claims.into_iter().flatten().partition(|claim| matches!(claim, Claim::Build(_)));
+    assert_eq!((tickets.len(), waiting.len()), (COUNT / 2, COUNT / 2));
+    assert_eq!((remote.count(ClaimCall), remote.count(Release)), (1, 1));
 }
