@@ -1,10 +1,10 @@
 //! Many entries of the remote tier in one call: they are checked, judged and written to the local store as they arrive.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
+use std::mem;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use opkeep_digest::Digest;
@@ -53,6 +53,50 @@ impl Arrival {
             Self::Refused(_) => 1,
             Self::Fetched => 2,
         }
+    }
+}
+
+/// The judgement of the entries of one key, of which each signer may have stored one. Several threads have them, and the caller judges
+/// one after the other, until it takes one.
+#[derive(Default)]
+struct KeyTurn(Mutex<TurnState>);
+
+#[derive(Default)]
+struct TurnState {
+    is_judging: bool,
+    is_fetched: bool,
+    /// Those that arrived while another thread had its turn, which judges them as well.
+    waiting: VecDeque<Box<Entry>>,
+}
+
+impl KeyTurn {
+    /// Returns `entry` if it is this thread's turn. [`end`](Self::end) follows.
+    fn begin(&self, entry: Box<Entry>) -> Option<Box<Entry>> {
+        let mut state = self.locked();
+        if state.is_fetched {
+            return None;
+        }
+        if mem::replace(&mut state.is_judging, true) {
+            state.waiting.push_back(entry);
+            return None;
+        }
+        Some(entry)
+    }
+
+    /// Records what became of an entry. Returns the next one, if one is needed.
+    fn end(&self, arrival: &Arrival) -> Option<Box<Entry>> {
+        let mut state = self.locked();
+        state.is_fetched = matches!(arrival, Arrival::Fetched);
+        if state.is_fetched {
+            state.waiting.clear();
+        }
+        let next = state.waiting.pop_front();
+        state.is_judging = next.is_some();
+        next
+    }
+
+    fn locked(&self) -> MutexGuard<'_, TurnState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -150,19 +194,24 @@ impl Target {
         };
         let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_THREADS);
         let (sender, receiver) = mpsc::channel::<(usize, Vec<u8>, ObjectName)>();
-        // Of the entries of several signers, one is enough.
-        let is_fetched: Vec<_> = keys.iter().map(|_| AtomicBool::new(false)).collect();
+        let turns: Vec<_> = keys.iter().map(|_| KeyTurn::default()).collect();
         let receiver = Mutex::new(receiver);
         let mut bytes = 0;
         let (answer, arrivals) = thread::scope(|scope| {
             let work = || {
                 let mut arrivals = Vec::new();
                 while let Some((at, content, name)) = next(&receiver) {
-                    let entry = self.received(remote, &keys[at], content, &name);
-                    if !is_fetched[at].load(Ordering::Relaxed) {
-                        let refused = |refusal: Refusal| Arrival::Refused(refusal.reason);
-                        let arrival = entry.map_or_else(refused, |entry| self.arrived(entry, query));
-                        is_fetched[at].fetch_or(matches!(arrival, Arrival::Fetched), Ordering::Relaxed);
+                    let entry = match self.received(remote, &keys[at], content, &name) {
+                        Ok(entry) => entry,
+                        Err(refusal) => {
+                            arrivals.push((at, Arrival::Refused(refusal.reason)));
+                            continue;
+                        }
+                    };
+                    let mut judged = turns[at].begin(entry);
+                    while let Some(entry) = judged {
+                        let arrival = self.arrived(entry, query);
+                        judged = turns[at].end(&arrival);
                         arrivals.push((at, arrival));
                     }
                 }

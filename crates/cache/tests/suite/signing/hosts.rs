@@ -196,6 +196,32 @@ fn an_entry_that_the_caller_refuses_hides_no_other() {
     }
 }
 
+/// Threads judge what arrives. While keys are replaced, there are entries of two signers for each key.
+#[test]
+fn a_fetch_takes_one_of_several_entries_of_a_key() {
+    const COUNT: usize = 64;
+    let (remote, [old, new]) = (FakeRemote::new(), [&new_key("builds-1"), &new_key("builds-2")]);
+    let wanted: Vec<_> = (0..COUNT).map(|number| format!("relu {number}")).collect();
+    for (signs, number) in [(old, 1), (new, 2)] {
+        let (host, text) = (Host::new(), text(number));
+        let signing = cache(&host, &remote, &trust(Some(signs), None));
+        for name in &wanted {
+            signing.publish(&key(name), &builder(&text)).unwrap();
+        }
+        until("the uploads", || remote.object_names().len() == number * COUNT);
+    }
+    let judged = AtomicUsize::new(0);
+    let accept = |_: &Entry| {
+        judged.fetch_add(1, Ordering::SeqCst);
+        (0..100).for_each(|_| std::thread::yield_now());
+        Accept::Take
+    };
+    let consumer = cache(&Host::new(), &remote, &trust(None, Some(&[old, new])));
+    let keys: Vec<_> = wanted.iter().map(|name| key(name)).collect();
+    assert_eq!(consumer.fetch(&keys, &Query::new(&accept)).fetched.len(), COUNT);
+    assert_eq!((judged.into_inner(), consumer.activity().remote_hits), (COUNT, COUNT as u64));
+}
+
 /// First every host trusts the new key, then the builder signs with it, at last the old one is removed.
 #[test]
 fn keys_are_replaced_one_after_the_other() {

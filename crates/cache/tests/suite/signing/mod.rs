@@ -7,6 +7,7 @@ mod hosts;
 mod namespaces;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,7 @@ use opkeep_testkit::remote::{FakeRemote, key_in, names};
 
 use crate::common::{
     Host, TARGET, build, builder, claim, entry_name, hit, key, local_builder, open, pending, publish, settle,
-    take, text, writer,
+    take, text, until, writer,
 };
 
 pub(super) type Key = Arc<SigningKey>;
