@@ -16,8 +16,6 @@ use crate::refusal::Refusal;
 use crate::remote::{Asking, News, ObjectName, RemoteTarget};
 use crate::tiers::Target;
 
-/// The maximum number of entries of one call: all of them may be in memory at once.
-const MAX_ENTRIES: usize = 1024;
 /// The maximum number of threads that check entries during a call.
 const MAX_THREADS: usize = 4;
 
@@ -134,8 +132,9 @@ impl Target {
         let others = self.asked_by_others(&lacking, asking.as_ref());
         let lacking = asking.as_ref().map_or(lacking, |asking| asking.keys().to_vec());
         let lacking = self.fetch_bundle(keys, lacking, query, &mut report);
-        let names = self.remote.as_ref().map_or(1, |remote| remote.entries().count()).max(1);
-        for lacking in lacking.chunks((MAX_ENTRIES / names).max(1)) {
+        // All entries of a call may be in memory at once.
+        let most = self.remote.as_ref().map_or(usize::MAX, |remote| remote.entries().keys_of_call(0));
+        for lacking in lacking.chunks(most) {
             self.fetch_some(lacking, query, &mut report);
         }
         drop((asking, turn));

@@ -4,6 +4,7 @@ use opkeep_digest::Digest;
 
 use crate::query::{Accept, Query};
 use crate::refusal::{Refusal, RefusalKind};
+use crate::remote::RemoteTarget;
 use crate::tiers::Target;
 
 /// What the remote tier has of one key.
@@ -49,8 +50,15 @@ impl RemoteStatus {
 
 impl Target {
     pub(crate) fn peek_remote(&self, keys: &[Digest], query: &Query<'_>) -> Vec<RemoteStatus> {
+        let Some(remote) = self.read_remote() else {
+            return keys.iter().map(|_| RemoteStatus::Absent).collect();
+        };
+        let parts = keys.chunks(remote.entries().keys_of_call(0));
+        parts.flat_map(|keys| Self::peek_some(remote, keys, query)).collect()
+    }
+
+    fn peek_some(remote: &RemoteTarget, keys: &[Digest], query: &Query<'_>) -> Vec<RemoteStatus> {
         let mut found: Vec<_> = keys.iter().map(|_| RemoteStatus::Absent).collect();
-        let Some(remote) = self.read_remote() else { return found };
         let answer = remote.get_entries(keys, query.limits(), &mut |at, content, name| {
             let bytes = content.len() as u64;
             let judged = match remote.entries().checked(content, &keys[at], name) {

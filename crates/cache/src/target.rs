@@ -110,8 +110,9 @@ impl TargetCache {
     }
 
     /// Fetches the entries of `keys` that the local store lacks from the remote tier, in one call for up to 1024 of them, and writes
-    /// those that the caller uses to the local store. One more call asks which of the missing ones other hosts build. The query's
-    /// deadline and token end the calls; the rest of it is not used, except [`Query::accept`], which several threads call at once.
+    /// those that the caller uses to the local store. Then it asks which of the missing ones other hosts build, in one call for up to
+    /// 1024 objects. The query's deadline and token end the calls; the rest of it is not used, except [`Query::accept`], which several
+    /// threads call at once.
     ///
     /// `keys` should be all keys of a build: while it waits for other hosts, they are its plan. Hosts with the same plan learn
     /// sooner of each other's entries.
@@ -146,9 +147,9 @@ impl TargetCache {
         arrivals::storing_arrivals(targets.iter().map(|target| &*target.0), query, work)
     }
 
-    /// Returns what the remote tier has of `keys`, after one call. The entries are fetched and checked, and the caller judges them, as by
-    /// [`fetch`](Self::fetch), but none is taken: neither the local store nor the remote tier changes. Bundles are not looked up. The
-    /// query's deadline, token and budget end the call.
+    /// Returns what the remote tier has of `keys`, after one call for up to 1024 of them. The entries are fetched and checked, and the
+    /// caller judges them, as by [`fetch`](Self::fetch), but none is taken: neither the local store nor the remote tier changes. Bundles
+    /// are not looked up. The query's deadline, token and budget end the calls.
     pub fn peek_remote(&self, keys: &[Digest], query: &Query<'_>) -> Vec<RemoteStatus> {
         self.0.peek_remote(keys, query)
     }

@@ -32,6 +32,8 @@ const MAX_UNCLAIMED_BYTES: u64 = 64 << 20;
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// The time between two checks of the limits of such a wait.
 const CHECK_LIMITS: Duration = Duration::from_millis(10);
+/// The maximum number of leases on one key that a call asks for.
+const LEASES_OF_KEY: usize = 2;
 /// The time between two visits while all entries that callers wait for are on their way to them.
 const NOTHING_MISSING: Duration = Duration::from_millis(20);
 
@@ -134,8 +136,12 @@ impl Board {
             return Ok(true);
         }
         let Some(mut keys) = self.locked().look(key) else { return Ok(true) };
+        // The callers that begin the others ask for them.
+        let own = keys.iter().position(|other| other == key);
+        own.into_iter().for_each(|own| keys.swap(0, own));
+        keys.truncate(self.keys_of_call());
         self.skip_stored(&mut keys, Some(key));
-        let answered = self.ask(keys, true, limits)?.is_some();
+        let answered = self.ask(&keys, true, limits)?.is_some();
         // Another thread may have begun to ask for it since.
         let _ = self.wait_for_others(key, limits) && self.found_stored(key);
         Ok(answered)
@@ -184,7 +190,7 @@ impl Board {
 
     /// Asks for the leases on `keys`, whose entries are known to be missing.
     pub(super) fn look_for_leases(&self, keys: &[Digest], limits: Limits<'_>) -> Result<(), CallFailure> {
-        self.ask(keys.to_vec(), false, limits).map(drop)
+        self.ask(keys, false, limits).map(drop)
     }
 
     /// Asks for the entries of keys, unless they have arrived, and the leases above the generations that this host holds: the last
@@ -244,9 +250,28 @@ impl Board {
         self.locked().table.step(key)
     }
 
-    /// Makes one call for the leases on `keys` and, if `has_entries`, for their entries. Returns whether it changed what the board
-    /// knows; `None` if the engine did not answer.
+    /// Returns the number of keys for which one call asks.
+    fn keys_of_call(&self) -> usize {
+        self.entries.keys_of_call(LEASES_OF_KEY)
+    }
+
+    /// Asks for the leases on `keys` and, if `has_entries`, for their entries, in as few calls as an engine can answer. Returns whether
+    /// that changed what the board knows; `None` if the engine did not answer.
     fn ask(
+        &self,
+        keys: &[Digest],
+        has_entries: bool,
+        limits: Limits<'_>,
+    ) -> Result<Option<bool>, CallFailure> {
+        let mut had_news = None;
+        for keys in keys.chunks(self.keys_of_call()) {
+            let Some(news) = self.ask_once(keys.to_vec(), has_entries, limits)? else { break };
+            had_news = Some(had_news.unwrap_or(false) | news);
+        }
+        Ok(had_news)
+    }
+
+    fn ask_once(
         &self,
         keys: Vec<Digest>,
         has_entries: bool,
@@ -406,7 +431,7 @@ impl Board {
             Some(Ok(Some(counter))) => Ok(Some(Ok(counter))),
             Some(Ok(None)) => Ok(None),
             Some(Err(why)) => Err(why),
-            None => self.ask(keys, true, limits).map(|news| news.map(Err)),
+            None => self.ask(&keys, true, limits).map(|news| news.map(Err)),
         };
         let (now, random) = (Instant::now(), random_number());
         let next = {

@@ -9,6 +9,10 @@ use super::object::ObjectName;
 use crate::refusal::Refusal;
 use crate::signing::TargetTrust;
 
+/// The maximum number of objects for which one call asks. An engine with a request for each object needs a third of the time that a call
+/// may take for so many.
+const MAX_NAMES: usize = 1024;
+
 /// The names under which this host looks for entries, and the signatures that it demands.
 #[derive(Clone, Debug)]
 pub(crate) struct EntryNames {
@@ -45,6 +49,11 @@ impl EntryNames {
     /// Returns the number of names for each key.
     pub(crate) fn count(&self) -> usize {
         self.trust.keys().sources().len()
+    }
+
+    /// Returns the number of keys for which one call asks: for the entries of each, and for `others` objects.
+    pub(crate) fn keys_of_call(&self, others: usize) -> usize {
+        (MAX_NAMES / (self.count() + others).max(1)).max(1)
     }
 
     /// Whether hosts wait for each other's entries: this host takes what it sends.

@@ -1,5 +1,6 @@
 //! Calls for many keys: fetches, and the waits of one host for keys of others.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -314,4 +315,42 @@ fn leases_of_many_keys_that_do_not_hold_are_released_in_one_call() {
         claims.into_iter().flatten().partition(|claim| matches!(claim, Claim::Build(_)));
     assert_eq!((tickets.len(), waiting.len()), (COUNT / 2, COUNT / 2));
     assert_eq!((remote.count(ClaimCall), remote.count(Release)), (1, 1));
+}
+
+/// Some engines have a request for each object. A call for all of a large build would take longer than a call may.
+#[test]
+fn no_call_asks_for_more_than_an_engine_answers_in_time() {
+    const COUNT: usize = 1100;
+    let (remote, host, most) = (FakeRemote::new(), Host::new(), Arc::new(AtomicUsize::new(0)));
+    let largest = Arc::clone(&most);
+    remote.on_call(move |call, names| {
+        let asked = if call == Get { names.len() } else { 0 };
+        largest.fetch_max(asked, Ordering::SeqCst);
+    });
+    remote.set_faults(RemoteFaults { holds_every_lease: true, ..RemoteFaults::default() });
+    let mut config = config(&remote);
+    config.lease_ttl = Duration::from_secs(3);
+    let cache = host.with_remote(&config);
+    let keys = keys(COUNT);
+    assert_eq!(cache.fetch(&keys, &Query::new(&take)).missing.len(), COUNT);
+    let waiting: Vec<_> =
+        keys.iter().map(|key| pending(cache.get_or_begin(key, &Query::new(&take)).unwrap())).collect();
+    // Callers wait for all of them, and all are asked for again.
+    let (before, asked) = (remote.count(Get), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&asked);
+    let largest = Arc::clone(&most);
+    remote.on_call(move |call, names| {
+        if call == Get {
+            largest.fetch_max(names.len(), Ordering::SeqCst);
+            counted.fetch_add(
+                names.iter().filter(|name| name.as_str().contains("/e/")).count(),
+                Ordering::SeqCst,
+            );
+        }
+    });
+    until("a batch for all keys", || asked.load(Ordering::SeqCst) >= COUNT);
+    assert!(remote.count(Get) > before);
+    cache.peek_remote(&keys, &Query::new(&take));
+    drop(waiting);
+    assert!((1..=1024).contains(&most.load(Ordering::SeqCst)), "{most:?}");
 }

@@ -161,9 +161,13 @@ impl<E> LeaseTable<E> {
         Some(self.rows.iter().filter(is_wanted).map(|(key, _)| *key).collect())
     }
 
-    /// Returns the keys whose entries are asked for because callers wait for them.
+    /// Returns the keys whose entries are asked for because callers wait for them. Those come first of which nothing new was known for
+    /// the longest time.
     pub fn watched(&self) -> Vec<Digest> {
-        self.rows.iter().filter(|(_, row)| row.is_awaited()).map(|(key, _)| *key).collect()
+        let watched = self.rows.iter().filter(|(_, row)| row.is_awaited());
+        let mut watched: Vec<_> = watched.map(|(key, row)| (row.fresh_until, *key)).collect();
+        watched.sort_unstable();
+        watched.into_iter().map(|(_, key)| key).collect()
     }
 
     /// Begins a batch for `keys`, which asks for their entries, their leases, or both. It asks for no entry that is on its way, or has
