@@ -20,6 +20,7 @@ mod error;
 mod file;
 mod headers;
 mod http;
+mod left_behind;
 mod listing;
 mod net;
 mod open;

@@ -1,41 +1,21 @@
 //! Calls to a file system, which may never return.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use opkeep_cache::fs::ForkMark;
 use opkeep_cache::{CancelToken, RemoteContext, RemoteError};
+
+use crate::left_behind::LeftBehind;
 
 /// The longest time between two looks at the token.
 const SLICE: Duration = Duration::from_millis(50);
-/// The most calls that may be in progress after their callers have left.
-const MAX_LEFT_BEHIND: usize = 16;
 /// The answers that a thread may be ahead of its caller.
 const MAX_WAITING: usize = 4;
 
 /// The calls of one client.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Arc<LeftBehind>);
-
-/// The number of calls in progress whose callers have left.
-#[derive(Debug, Default)]
-struct LeftBehind {
-    count: AtomicUsize,
-    fork: ForkMark,
-}
-
-impl LeftBehind {
-    fn is_too_many(&self) -> bool {
-        if self.fork.is_first_in_child() {
-            // Those threads are the parent's.
-            self.count.store(0, Ordering::Relaxed);
-        }
-        self.count.load(Ordering::Relaxed) >= MAX_LEFT_BEHIND
-    }
-}
+pub(super) struct Calls(LeftBehind);
 
 enum Message<P, T> {
     Part(P),
@@ -53,11 +33,11 @@ impl Calls {
         if context.cancel.is_some_and(CancelToken::is_cancelled) {
             return Err(RemoteError::Cancelled);
         }
-        if Instant::now() >= context.deadline || self.0.is_too_many() {
+        if Instant::now() >= context.deadline || self.0.are_too_many() {
             return Err(RemoteError::TimedOut);
         }
         let (sender, receiver) = sync_channel(MAX_WAITING);
-        let (thread_side, caller_side) = sides(&self.0);
+        let (thread_side, _caller_side) = self.0.begin();
         let body = move || {
             // A send fails if the caller has left.
             let end = act(&|part| drop(sender.send(Message::Part(part))));
@@ -67,7 +47,6 @@ impl Calls {
         let spawned = thread::Builder::new().name("shared-directory".to_owned()).spawn(body);
         spawned
             .map_err(|error| RemoteError::Unreachable { reason: format!("no thread for a call: {error}") })?;
-        let _caller = caller_side;
         loop {
             let left = context.deadline.saturating_duration_since(Instant::now());
             match receiver.recv_timeout(left.min(SLICE)) {
@@ -88,42 +67,14 @@ impl Calls {
     }
 }
 
-/// Returns the two sides of a call. It is left behind from the end of the caller's side to the end of the thread's.
-fn sides(left_behind: &Arc<LeftBehind>) -> (ThreadSide, CallerSide) {
-    let side = || Arc::clone(left_behind);
-    let has_ended = Arc::default();
-    (ThreadSide(side(), Arc::clone(&has_ended)), CallerSide(side(), has_ended))
-}
-
-/// The thread of a call in progress. The flag is set by the side that ends first.
-struct ThreadSide(Arc<LeftBehind>, Arc<AtomicBool>);
-
-/// The caller that waits for it, or leaves.
-struct CallerSide(Arc<LeftBehind>, Arc<AtomicBool>);
-
-impl Drop for ThreadSide {
-    fn drop(&mut self) {
-        if self.1.swap(true, Ordering::AcqRel) {
-            self.0.count.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Drop for CallerSide {
-    fn drop(&mut self) {
-        // Before the thread can take it off again.
-        self.0.count.fetch_add(1, Ordering::Relaxed);
-        if self.1.swap(true, Ordering::AcqRel) {
-            self.0.count.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
 
     use super::*;
+    use crate::left_behind::MAX_LEFT_BEHIND;
 
     fn context(time: Duration, cancel: Option<&CancelToken>) -> RemoteContext<'_> {
         RemoteContext::new(Instant::now() + time, cancel)
@@ -162,7 +113,7 @@ mod tests {
         assert_eq!(more, Err(RemoteError::TimedOut));
         assert!(began.elapsed() < Duration::from_secs(30));
         drop(ends);
-        while calls.0.count.load(Ordering::Relaxed) > 0 {
+        while calls.0.count() > 0 {
             thread::yield_now();
         }
         assert_eq!(
@@ -201,7 +152,7 @@ mod tests {
             callers.into_iter().map(|caller| caller.join().unwrap()).collect()
         });
         assert_eq!(answers, vec![Ok(()); count]);
-        assert_eq!(calls.0.count.load(Ordering::Relaxed), 0);
+        assert_eq!(calls.0.count(), 0);
     }
 
     #[test]

@@ -4,37 +4,24 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
-use opkeep_cache::fs::ForkMark;
 use opkeep_cache::{RemoteContext, RemoteError};
 
 use super::limits::{check, next_wait};
+use crate::left_behind::{CallerSide, LeftBehind};
 use crate::url::Host;
-
-/// The maximum number of threads that look for one host's addresses. More calls than that fail at once, or a resolver that hangs
-/// would collect a thread for each call.
-const MOST_THREADS: usize = 16;
 
 /// Returns the addresses of a host; it may block.
 type LookUp = dyn Fn(&Host) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
+/// Gets what a thread found.
+type Answers = mpsc::Receiver<io::Result<Vec<SocketAddr>>>;
+
 pub(super) struct Resolver {
     look_up: Arc<LookUp>,
-    /// The number of threads that look for addresses. A forked child has none of them.
-    threads: Arc<AtomicUsize>,
-    fork: ForkMark,
-}
-
-/// One of the threads, until it ends.
-struct Running(Arc<AtomicUsize>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    left_behind: LeftBehind,
 }
 
 impl Resolver {
@@ -44,7 +31,7 @@ impl Resolver {
     }
 
     fn new(look_up: impl Fn(&Host) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static) -> Self {
-        Self { look_up: Arc::new(look_up), threads: Arc::default(), fork: ForkMark::new() }
+        Self { look_up: Arc::new(look_up), left_behind: LeftBehind::default() }
     }
 
     /// Returns the addresses of `host`, at least one.
@@ -58,7 +45,7 @@ impl Resolver {
             return Ok(vec![SocketAddr::new(address, host.port)]);
         }
         let unreachable = |reason| RemoteError::Unreachable { reason };
-        let answers = self.begin(host).map_err(unreachable)?;
+        let (answers, _caller_side) = self.begin(host).map_err(unreachable)?;
         loop {
             match answers.recv_timeout(next_wait(context)?) {
                 Ok(Ok(addresses)) if addresses.is_empty() => {
@@ -75,37 +62,35 @@ impl Resolver {
     }
 
     /// Starts a thread that sends the addresses. The error is the reason why there is none.
-    fn begin(&self, host: &Host) -> Result<mpsc::Receiver<io::Result<Vec<SocketAddr>>>, String> {
-        if self.fork.is_first_in_child() {
-            self.threads.store(0, Ordering::Relaxed);
-        }
-        let running = self.threads.fetch_add(1, Ordering::Relaxed);
-        let running = (running < MOST_THREADS, Running(Arc::clone(&self.threads)));
-        let (true, running) = running else {
+    fn begin(&self, host: &Host) -> Result<(Answers, CallerSide), String> {
+        if self.left_behind.are_too_many() {
             return Err(format!("the resolver gives no answer for `{}`", host.name));
-        };
+        }
+        let (thread_side, caller_side) = self.left_behind.begin();
         let (sender, answers) = mpsc::channel();
         let (look_up, host) = (Arc::clone(&self.look_up), host.clone());
         let work = move || {
             let addresses = look_up(&host);
-            drop(running);
+            drop(thread_side);
             // The caller may have left.
             let _ = sender.send(addresses);
         };
         let thread = thread::Builder::new().name("opkeep-resolver".to_owned()).spawn(work);
         thread.map_err(|error| format!("cannot start a thread for the resolver: {error}"))?;
-        Ok(answers)
+        Ok((answers, caller_side))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::{Condvar, Mutex};
     use std::time::{Duration, Instant};
 
     use opkeep_cache::CancelToken;
 
     use super::*;
+    use crate::left_behind::MAX_LEFT_BEHIND;
 
     fn host(name: &str) -> Host {
         Host { name: name.to_owned(), port: 7 }
@@ -163,17 +148,46 @@ mod tests {
     #[test]
     fn a_resolver_that_hangs_collects_a_bounded_number_of_threads() {
         let (resolver, gate) = blocked();
-        for _ in 0..MOST_THREADS {
+        for _ in 0..MAX_LEFT_BEHIND {
             let answer = resolver.resolve(&host("name"), &context(Duration::from_millis(1)));
             assert_eq!(answer, Err(RemoteError::TimedOut));
         }
         let answer = resolver.resolve(&host("name"), &context(Duration::from_secs(600)));
         assert!(matches!(answer, Err(RemoteError::Unreachable { .. })), "{answer:?}");
         open(&gate);
-        while resolver.threads.load(Ordering::Relaxed) > 0 {
+        while resolver.left_behind.count() > 0 {
             thread::yield_now();
         }
         assert!(resolver.resolve(&host("name"), &context(Duration::from_secs(600))).is_ok());
+    }
+
+    /// A machine with many processors opens as many connections at once.
+    #[test]
+    fn look_ups_that_are_awaited_have_no_limit() {
+        const COUNT: usize = 64;
+        let begun = Arc::new(AtomicUsize::new(0));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (counted, ends) = (Arc::clone(&begun), Arc::clone(&is_over));
+        let resolver = Resolver::new(move |host| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            while counted.load(Ordering::SeqCst) < COUNT && !ends.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+            Ok(vec![SocketAddr::from(([127, 0, 0, 1], host.port))])
+        });
+        let answers: Vec<_> = thread::scope(|scope| {
+            let call = |_| {
+                scope.spawn(|| {
+                    let answer = resolver.resolve(&host("name"), &context(Duration::from_secs(60)));
+                    // The others need not wait for one that failed.
+                    is_over.fetch_or(answer.is_err(), Ordering::SeqCst);
+                    answer.map(drop)
+                })
+            };
+            let callers: Vec<_> = (0..COUNT).map(call).collect();
+            callers.into_iter().map(|caller| caller.join().unwrap()).collect()
+        });
+        assert_eq!(answers, vec![Ok(()); COUNT]);
     }
 
     #[test]
