@@ -20,6 +20,14 @@ fn a_miss_is_explained_by_the_nearest_kernel() {
     let none = place.run(&["explain", SQUARE]).ended_with(0);
     assert!(none.stdout.contains("miss") && none.stdout.contains("there is no store"), "{none:?}");
     assert!(!place.path("cache").exists(), "explaining makes no store");
+    // What concerns the store, and not a kernel, is reported once.
+    let five = place.write("five.info", square_of(5));
+    let none = place.run(&["explain", SQUARE, five.to_str().unwrap()]).ended_with(0);
+    assert_eq!(none.stdout.matches("there is no store at").count(), 1, "{none:?}");
+    assert!(
+        none.stdout.contains("\neach miss: there is no store at") && !none.stdout.contains("choose"),
+        "{none:?}"
+    );
 
     place.run(&["build", SQUARE]).ended_with(0);
     let hit = place.run(&["explain", SQUARE]).ended_with(0);

@@ -10,7 +10,7 @@ use opkeep_backend::Context;
 use opkeep_cache::RemoteStatus;
 use opkeep_descriptor::Key;
 use opkeep_kernel_entry::Provenance;
-use opkeep_store::{Access, CacheMode, Lookup, Miss, Store, TargetStore};
+use opkeep_store::{Access, CacheMode, Lookup, Miss, Store, StoreError, TargetStore};
 
 use crate::engine::Engine;
 use crate::import_query::{self, ImportQuery};
@@ -101,7 +101,12 @@ impl<'a> StoreTargets<'a> {
     fn of(setup: &'a Setup, plan: &BuildPlan<'_>) -> Self {
         let store = match &setup.config.store {
             Some(config) => {
-                Store::open(config.clone().with_access(Access::ReadOnly)).map_err(|error| error.to_string())
+                let opened = Store::open(config.clone().with_access(Access::ReadOnly));
+                opened.map_err(|error| match error {
+                    // The build creates it.
+                    StoreError::NoStore { path } => format!("there is no store at `{}`", path.display()),
+                    error => error.to_string(),
+                })
             }
             None => Err("there is no store".to_owned()),
         };

@@ -17,6 +17,7 @@ use opkeep_descriptor::{BuildSpec, Change, Diff, ResolvedSpec};
 use opkeep_digest::PartChange;
 use opkeep_framework_cache::triton::TritonDir;
 use opkeep_fs::Dir;
+use opkeep_store::Miss;
 use serde::Serialize;
 
 use self::output::{ChangeOutput, KernelOutput, MAX_CHARACTERS, NearestOutput, RemoteOutput};
@@ -134,8 +135,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if trust.policy.trusted_keys().is_none() && kernels.iter().any(is_absent) {
         output.print_note(SIGNED);
     }
-    let looked_for = looked_for(&trust);
-    let mut text: Text = kernels.iter().map(|kernel| text_of(kernel, looked_for)).collect();
+    let texts = Texts { looked_for: looked_for(&trust), common: common_reason(&kernels) };
+    let mut text: Text = kernels.iter().map(|kernel| text_of(kernel, texts)).collect();
+    text.extend(texts.common.map(|why| Text::of(format_args!("each miss: {why}"))));
     text.line(summary(&kernels));
     let kernels = kernels.iter().map(kernel_output).collect();
     let json = ExplainOutput { kernels, unreadable: UnreadableOutput::new(&unreadable) };
@@ -216,7 +218,28 @@ fn outcome(kernel: &Explanation) -> &'static str {
     }
 }
 
-fn text_of(kernel: &Explanation, looked_for: &str) -> Text {
+/// What the lines of all kernels have in common.
+#[derive(Clone, Copy)]
+struct Texts<'a> {
+    /// What is looked for in the remote cache.
+    looked_for: &'a str,
+    /// The reason of all misses, which has a line of its own.
+    common: Option<&'a str>,
+}
+
+/// Returns the reason of all misses, if it is the same for several of them: one that concerns the store, and not a kernel.
+fn common_reason(kernels: &[Explanation]) -> Option<&str> {
+    let reasons = kernels.iter().filter_map(|kernel| match &kernel.status {
+        CacheStatus::Miss { why, .. } => Some(why.as_str()),
+        _ => None,
+    });
+    let reasons: Vec<&str> = reasons.collect();
+    let is_common = reasons.len() > 1 && reasons.iter().all(|why| *why == reasons[0]);
+    let first = reasons.first().copied().filter(|_| is_common)?;
+    (first != Miss::Absent.to_string()).then_some(first)
+}
+
+fn text_of(kernel: &Explanation, texts: Texts<'_>) -> Text {
     let Explanation { name, op_type, requested_by, status, .. } = kernel;
     let others =
         if requested_by.len() > 1 { format!(", {} operators", requested_by.len()) } else { String::new() };
@@ -227,8 +250,10 @@ fn text_of(kernel: &Explanation, looked_for: &str) -> Text {
         }
         CacheStatus::Unsupported(why) => text.line(format_args!("  {why}")),
         CacheStatus::Miss { why, nearest } => {
-            text.line(format_args!("  {why}"));
-            let remote = kernel.remote.as_ref().and_then(|remote| remote_text(remote, looked_for));
+            if texts.common.is_none() {
+                text.line(format_args!("  {why}"));
+            }
+            let remote = kernel.remote.as_ref().and_then(|remote| remote_text(remote, texts.looked_for));
             text.extend(remote.map(Text::of));
             text.extend(nearest.iter().map(|nearest| nearest_text(nearest)));
         }
