@@ -167,23 +167,32 @@ impl Cache {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the published entries are in the remote tier, until `deadline` at most, or until `cancel` is cancelled. Returns
-    /// the number of entries that are still being sent. A program that ends calls this; what is not sent by then is sent by
-    /// [`TargetCache::push_unsent`].
+    /// Waits until the published entries are in the remote tier, until `deadline` at most, or until `cancel` is cancelled. The wait also
+    /// ends when the engine is paused, or idle for [`RemoteConfig::idle_timeout`]. Returns the number of entries that are still being
+    /// sent. A program that ends calls this; what is not sent by then is sent by [`TargetCache::push_unsent`].
     pub fn finish_uploads(&self, deadline: Instant, cancel: Option<&CancelToken>) -> usize {
         self.shared.uploads().finish(deadline, cancel)
     }
 
     /// Sends what earlier uploads left of all targets that were opened, and one bundle for each plan that was fetched, as
     /// [`TargetCache::push_unsent`] and [`TargetCache::share_plans`] do. An engine whose last calls failed is not called during a pause,
-    /// as for every other call.
+    /// as for every other call, which is a warning if there is something to send. Nothing is sent while uploads of this cache have not
+    /// ended: wait for them before, with [`finish_uploads`](Self::finish_uploads).
     pub fn push_unsent(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
         // The targets are not locked here, since the caller's function for warnings may open one.
         let targets: Vec<_> = self.locked().iter().map(|(_, target)| target.clone()).collect();
         let mut all = PushReport::default();
         let remote = self.shared.remote.as_ref();
+        if self.shared.uploads().has_any() {
+            // They are being sent, or the engine makes no progress.
+            all.left = targets.iter().map(TargetCache::count_unsent).sum();
+            return all;
+        }
         if remote.is_some_and(|remote| !remote.client().may_call(Instant::now())) {
             all.left = targets.iter().map(TargetCache::count_unsent).sum();
+            if all.left > 0 {
+                targets.first().inspect(|target| target.warn_of_pause());
+            }
             return all;
         }
         for target in targets {

@@ -12,7 +12,7 @@ use opkeep_store::Entry;
 
 use crate::miss::Miss;
 use crate::query::{Accept, Query};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, WRONG_ENTRY};
 use crate::remote::{Asking, News, ObjectName, RemoteTarget};
 use crate::tiers::Target;
 
@@ -264,7 +264,7 @@ impl Target {
     ) -> Result<Box<Entry>, Refusal> {
         remote.entries().checked(content, key, name).map(Box::new).inspect_err(|refusal| {
             if remote.refuse(key, refusal.kind) {
-                self.remote_is_wrong(&refusal.reason);
+                self.remote_is_wrong(&refusal.reason, WRONG_ENTRY);
             }
         })
     }

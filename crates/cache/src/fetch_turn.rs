@@ -27,6 +27,7 @@ impl Target {
         let (began, limits) = (Instant::now(), query.limits());
         let longest = limits.timeout_of_call(remote.client().call_timeout()) / 2;
         let wait = self.tally.wait_for_answer();
+        limits.budget.inspect(|budget| budget.begin_wait());
         // The digest of a plan is no key of an entry.
         let mut attempt = store.try_lock(&ObjectNames::plan(keys));
         let (mut pause, mut has_waited) = (PAUSES.0, false);
@@ -41,8 +42,9 @@ impl Target {
                 attempt = store.poll(waiter);
             }
         }
+        let waited = if has_waited { began.elapsed() } else { Duration::ZERO };
+        limits.budget.inspect(|budget| budget.end_wait(waited));
         drop(wait);
-        limits.budget.filter(|_| has_waited).inspect(|budget| budget.charge(began.elapsed()));
         // Without the lock, it is the turn of all: entries are fetched more than once, and nothing else.
         let lock = match attempt {
             Ok(TryLockOutcome::Acquired(lock)) => Some(lock),

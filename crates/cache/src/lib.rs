@@ -53,6 +53,7 @@
 mod arrivals;
 mod begin_many;
 mod cache;
+mod call_clock;
 mod claim;
 mod claimed_leases;
 mod error;
@@ -104,10 +105,10 @@ pub use refusal::RefusalKind;
 pub use remote::lease;
 pub use remote::stored_name::{StoredKind, StoredName};
 pub use remote::{
-    Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, LeaseToken, LeaseValue, LeaseValueError,
-    ListedObject, Listing, Namespace, NamespaceError, ObjectName, ObjectNameError, ObjectNames, PutAnswer,
-    RemoteConfig, RemoteContext, RemoteEngine, RemoteError, RemoteObject, RemotePolicy, RemotePolicyError,
-    WaitBudget,
+    Capabilities, ClaimAnswer, ClaimTerms, EngineSpace, ExclusiveCreate, IdleTimeout, LeaseToken, LeaseValue,
+    LeaseValueError, ListedObject, Listing, Namespace, NamespaceError, ObjectName, ObjectNameError,
+    ObjectNames, PutAnswer, RemoteConfig, RemoteContext, RemoteEngine, RemoteError, RemoteObject,
+    RemotePolicy, RemotePolicyError, WaitBudget,
 };
 pub use signing::TrustConfig;
 pub use target::TargetCache;

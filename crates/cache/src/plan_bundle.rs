@@ -68,7 +68,8 @@ impl Target {
             if let Err(Refusal { kind, reason }) = taken {
                 own_is_wrong |= is_own;
                 self.tally.add(kind.counter(), 1);
-                self.remote_is_wrong(format!("a bundle of the remote cache is not valid: {reason}"));
+                let why = format_args!("a bundle of the remote cache is not valid: {reason}");
+                self.remote_is_wrong(why, "the kernels that it lacks are fetched one by one");
             }
             if lacking.is_empty() {
                 break;

@@ -44,7 +44,7 @@ pub struct Query<'a> {
     /// multiple of the time that its own build is expected to take. To it, the time is added after which a lease is taken over.
     pub wait_limit: Option<Duration>,
     /// The time that calls to the remote tier may take together, for all queries with the same budget. If unset, each call has
-    /// only the timeout of [`RemoteConfig::call_timeout`](crate::RemoteConfig::call_timeout).
+    /// only the timeouts of [`RemoteConfig`](crate::RemoteConfig).
     pub wait_budget: Option<&'a WaitBudget>,
     /// Whether the entry is one that [other hosts cannot use](crate::CacheConfig::is_for_others): then the remote tier is not asked
     /// for it, and no lease is claimed.
@@ -100,7 +100,8 @@ impl<'a> Query<'a> {
     /// Returns the limits of each call to the remote tier.
     pub(crate) fn limits(&self) -> Limits<'a> {
         let Self { deadline, cancel, wait_budget: budget, .. } = *self;
-        Limits { deadline, cancel, budget, is_waited_for: true }
+        let needs_progress = budget.is_none_or(|budget| !budget.is_unlimited());
+        Limits { deadline, cancel, budget, is_waited_for: true, needs_progress }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {

@@ -3,6 +3,9 @@
 use opkeep_store::Counter;
 use opkeep_trust::Untrusted;
 
+/// The effect of a wrong entry of the remote tier, for people.
+pub(crate) const WRONG_ENTRY: &str = "it counts as missing, and the others are still used";
+
 /// The kind of reason why an entry of the remote tier is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

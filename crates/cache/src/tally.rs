@@ -2,11 +2,12 @@
 //! counts, in memory, and are written once. A hit in the local store counts nothing here.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use opkeep_store::{Counter, Statistics, TargetStore};
 
+use crate::call_clock::{CallClock, micros};
 use crate::event::{CacheEvent, Events};
 use crate::per_process::PerProcess;
 
@@ -72,42 +73,10 @@ impl Drop for AnswerWait<'_> {
     }
 }
 
-/// Measures the time in which at least one caller waits.
-struct CallClock {
-    origin: Instant,
-    waiting: AtomicUsize,
-    /// The time since `origin` at which the first of those who wait began, in microseconds.
-    began: AtomicU64,
-}
-
-impl CallClock {
-    fn new() -> Self {
-        Self { origin: Instant::now(), waiting: AtomicUsize::new(0), began: AtomicU64::new(0) }
-    }
-
-    fn begin(&self) {
-        let now = micros(self.origin.elapsed());
-        if self.waiting.fetch_add(1, Ordering::SeqCst) == 0 {
-            self.began.store(now, Ordering::SeqCst);
-        }
-    }
-
-    /// Returns the time since the first caller began, if no other one waits.
-    fn end(&self) -> Option<Duration> {
-        // Read before: as soon as no caller waits, the next one writes its own time.
-        let began = self.began.load(Ordering::SeqCst);
-        let is_last = self.waiting.fetch_sub(1, Ordering::SeqCst) == 1;
-        is_last.then(|| Duration::from_micros(micros(self.origin.elapsed()).saturating_sub(began)))
-    }
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use std::thread;
+    use std::time::Instant;
 
     use super::*;
 

@@ -220,6 +220,11 @@ impl TargetCache {
         Ok(protocol.wait(protocol.poll(pending)))
     }
 
+    /// Warns once that the remote tier is paused, with the reason, if there was no other warning of it.
+    pub(crate) fn warn_of_pause(&self) {
+        self.0.remote.iter().for_each(|remote| self.0.warn_of_pause(remote));
+    }
+
     /// Returns the number of entries that are still to be sent to the remote tier, 0 if this cache sends none.
     pub(crate) fn count_unsent(&self) -> usize {
         self.0.count_unsent()
@@ -283,5 +288,5 @@ impl TargetCache {
 
 /// Returns the limits of calls for which the caller waits.
 fn limits(deadline: Option<Instant>, cancel: Option<&CancelToken>) -> Limits<'_> {
-    Limits { deadline, cancel, budget: None, is_waited_for: true }
+    Limits { deadline, cancel, budget: None, is_waited_for: true, needs_progress: true }
 }

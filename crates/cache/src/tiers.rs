@@ -21,7 +21,7 @@ use crate::nothing_sent::NothingSent;
 use crate::outage::Outage;
 use crate::per_process::PerProcess;
 use crate::query::{Accept, Query};
-use crate::refusal::RefusalKind;
+use crate::refusal::{RefusalKind, WRONG_ENTRY};
 use crate::remote::{CallFailure, EntryNames, Namespace, News, ObjectNames, RemoteTarget, RemoteTier};
 use crate::signing::{Keys, TargetTrust};
 use crate::tally::Tally;
@@ -353,7 +353,8 @@ impl Target {
                 let refuse = |remote: &Arc<RemoteTarget>| remote.refuse(entry.key(), RefusalKind::Invalid);
                 let is_new = self.remote.as_ref().is_some_and(refuse);
                 if is_new {
-                    self.remote_is_wrong(format!("an entry of the remote cache cannot be used: {reason}"));
+                    let why = format_args!("an entry of the remote cache cannot be used: {reason}");
+                    self.remote_is_wrong(why, WRONG_ENTRY);
                 }
                 return None;
             }
@@ -387,15 +388,18 @@ impl Target {
     /// Counts a failed call to the remote tier, and warns of it if a warning is due.
     pub(crate) fn remote_failed(&self, why: CallFailure) {
         match why.warn() {
-            true => self.remote_is_wrong(why),
+            true => {
+                let effect = why.effect();
+                self.remote_is_wrong(why, effect);
+            }
             false => self.tally.add(Counter::RemoteErrors, 1),
         }
     }
 
-    /// Counts something in the remote tier that cannot be used, and warns of it.
-    pub(crate) fn remote_is_wrong(&self, why: impl fmt::Display) {
+    /// Counts something in the remote tier that cannot be used, and warns of it and of its effect.
+    pub(crate) fn remote_is_wrong(&self, why: impl fmt::Display, effect: &str) {
         self.tally.add(Counter::RemoteErrors, 1);
-        self.warn(WarningKind::Remote, format_args!("{why}; building without it"));
+        self.warn(WarningKind::Remote, format_args!("{why}; {effect}"));
     }
 }
 

@@ -111,15 +111,22 @@ impl Uploads {
         }
     }
 
-    /// Waits until all uploads have ended, `deadline` has passed, or `cancel` is cancelled. Returns the number of those that have not
-    /// ended.
+    /// Waits until all uploads have ended, `deadline` has passed, or `cancel` is cancelled; no longer than there is progress. Returns the
+    /// number of those that have not ended.
     pub(crate) fn finish(&self, deadline: Instant, cancel: Option<&CancelToken>) -> usize {
         let last =
             Some(self.locked()).filter(|state| state.left() > 0).and_then(|state| state.last.upgrade());
         let wait = last.as_ref().map(|remote| remote.tally().wait_for_answer());
-        self.wait(deadline, cancel, |state| state.left() == 0);
+        let began = Instant::now();
+        let is_stuck = || last.as_ref().is_some_and(|remote| remote.client().is_stuck(began));
+        self.wait(deadline, cancel, |state| state.left() == 0 || is_stuck());
         drop(wait);
         self.locked().left()
+    }
+
+    /// Whether uploads have not ended.
+    pub(crate) fn has_any(&self) -> bool {
+        self.locked().left() > 0
     }
 
     /// Waits in the same way until `upload` has ended.
@@ -242,6 +249,6 @@ fn send(uploads: Vec<Upload>) {
     }
     drop(batch);
     if let Err(why) = sent {
-        remote.failed(&why, "the kernels are sent later");
+        remote.failed(&why, why.effect());
     }
 }

@@ -52,10 +52,9 @@ impl FileCache {
         }
         let Some(state) = self.0.used_here() else { return 0 };
         let deadline = Instant::now() + limit.min(LONGEST_LIMIT);
-        match state.cache.finish_uploads(deadline, cancel) {
-            0 => state.cache.push_unsent(Some(deadline), cancel).left,
-            left => left,
-        }
+        let in_progress = state.cache.finish_uploads(deadline, cancel);
+        // Those in progress count as well, unless there is no store that has their marks.
+        state.cache.push_unsent(Some(deadline), cancel).left.max(in_progress)
     }
 
     /// Waits for uploads as [`finish_uploads`](Self::finish_uploads) does, for [`FileCacheConfig::close_limit`] at most. For the end of a

@@ -269,17 +269,14 @@ fn refused() -> RemoteError {
 fn take_time(time: Duration, context: &RemoteContext<'_>) -> Result<(), RemoteError> {
     let began = Instant::now();
     loop {
-        if context.cancel.is_some_and(CancelToken::is_cancelled) {
-            return Err(RemoteError::Cancelled);
-        }
         let left = time.saturating_sub(began.elapsed());
         if left.is_zero() {
-            return Ok(());
+            return match context.cancel.is_some_and(CancelToken::is_cancelled) {
+                true => Err(RemoteError::Cancelled),
+                false => Ok(()),
+            };
         }
-        if Instant::now() >= context.deadline {
-            return Err(RemoteError::TimedOut);
-        }
-        std::thread::sleep(left.min(Duration::from_millis(1)));
+        std::thread::sleep(left.min(context.time_left()?).min(Duration::from_millis(1)));
     }
 }
 

@@ -22,7 +22,7 @@ use super::lease::{LeaseReading, LeaseStep, LeaseTable, OnFailure, Poll, Questio
 use super::object::{LeaseToken, LeaseValue, ObjectName};
 use super::problems::CallFailure;
 use crate::random::random_number;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::refusal::{Refusal, RefusalKind, WRONG_ENTRY};
 use crate::timer::{Timed, Timer};
 
 /// If the entries that arrived for keys that no caller has begun are larger together, no more of them are asked for.
@@ -179,12 +179,13 @@ impl Board {
         }
         let longest = limits.timeout_of_call(self.client.call_timeout()).min(LONGEST_WAIT);
         let wait = limits.is_waited_for.then(|| self.client.tally().wait_for_answer());
+        limits.budget.inspect(|budget| budget.begin_wait());
         while state.table.is_on_its_way(key) && began.elapsed() < longest && !limits.are_over() {
             state = self.changed.wait_timeout(state, CHECK_LIMITS).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(state);
+        limits.budget.inspect(|budget| budget.end_wait(began.elapsed()));
         drop(wait);
-        limits.budget.inspect(|budget| budget.charge(began.elapsed()));
         true
     }
 
@@ -421,7 +422,9 @@ impl Board {
         if keys.is_empty() {
             return Instant::now().checked_add(NOTHING_MISSING);
         }
-        let limits = Limits { deadline: Instant::now().checked_add(time), ..Limits::default() };
+        // A caller waits for what the other host builds, and would build it if the engine hung.
+        let deadline = Instant::now().checked_add(time);
+        let limits = Limits { deadline, needs_progress: true, ..Limits::default() };
         let hint = match (poll, counter) {
             (Poll::Hint, Some(counter)) => Some(self.client.progress(&counter, limits)),
             _ => None,
@@ -452,7 +455,7 @@ impl Board {
 
     /// Warns of an invalid entry, which is as good as none.
     fn warn_of_entry(&self, why: &str) {
-        let _ = guarded(|| (self.on_failure)(&format!("{why}; building without it"), true));
+        let _ = guarded(|| (self.on_failure)(&format!("{why}; {WRONG_ENTRY}"), true));
     }
 
     pub(super) fn locked(&self) -> MutexGuard<'_, State> {

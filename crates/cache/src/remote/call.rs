@@ -18,6 +18,8 @@ pub(crate) struct Limits<'a> {
     pub(crate) budget: Option<&'a WaitBudget>,
     /// Whether a caller does nothing but wait for the answer.
     pub(crate) is_waited_for: bool,
+    /// Whether the call ends when the engine is idle.
+    pub(crate) needs_progress: bool,
 }
 
 impl Limits<'_> {
@@ -29,7 +31,7 @@ impl Limits<'_> {
 
     /// Returns the timeout of a call that begins now: `timeout`, or what is left of the budget.
     pub(crate) fn timeout_of_call(&self, timeout: Duration) -> Duration {
-        self.budget.map_or(timeout, |budget| budget.left().min(timeout))
+        self.budget.map_or(timeout, |budget| budget.left_for_call().min(timeout))
     }
 
     /// Returns the deadline of a call that begins now.

@@ -15,7 +15,8 @@ use super::config::{RemoteConfig, RemotePolicy};
 use super::context::RemoteContext;
 use super::engine::{Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, PutAnswer, RemoteObject};
 use super::error::RemoteError;
-use super::health::{CallEnd, Change, PAUSE};
+use super::health::{CallEnd, Change, Pause};
+use super::idle_timeout::{Activity, IdleTimeout};
 use super::object::{LeaseToken, LeaseValue, ObjectName};
 use super::problems::{CallFailure, CallKind, Problem, Problems};
 use crate::event::CacheEvent;
@@ -41,6 +42,7 @@ struct SharedClient {
     capabilities: ForkSafeCell<Capabilities>,
     /// The problems that there was a warning of.
     problems: Problems,
+    activity: Activity,
     /// Whether a warning said that the engine has no leases.
     has_warned_of_leases: AtomicBool,
 }
@@ -66,7 +68,9 @@ impl RemoteClient {
     pub(crate) fn new(config: RemoteConfig, tally: Arc<Tally>) -> Self {
         let (problems, has_warned_of_leases) = Default::default();
         let (destination, capabilities) = (config.destination(), ForkSafeCell::new());
-        let shared = SharedClient { config, destination, capabilities, problems, has_warned_of_leases };
+        let activity = Activity::new();
+        let shared =
+            SharedClient { config, destination, capabilities, problems, activity, has_warned_of_leases };
         Self { shared: Arc::new(shared), tally }
     }
 
@@ -119,15 +123,20 @@ impl RemoteClient {
         self.config().health.may_call(now)
     }
 
+    /// Whether nothing came from the engine, and nothing went there, since `since`, for so long that waiting for it is of no use. It may
+    /// also be paused.
+    pub(crate) fn is_stuck(&self, since: Instant) -> bool {
+        let now = Instant::now();
+        let idle = self.shared.activity.idle(now).min(now.saturating_duration_since(since));
+        self.is_paused() || idle >= self.config().idle_timeout
+    }
+
     /// Returns the warning that the engine is paused, at the first call during a pause.
     pub(crate) fn new_pause(&self) -> Option<String> {
-        let is_new = self.is_paused() && self.shared.problems.warn_of_pause();
-        is_new.then(|| {
-            let seconds = PAUSE.as_secs();
-            format!(
-                "the remote cache is not used: its last calls failed or took too long; one call in \
-                 {seconds} s tries it again"
-            )
+        let Pause { length, reason } = self.config().health.pause()?;
+        self.shared.problems.warn_of_pause().then(|| {
+            let seconds = length.as_secs();
+            format!("the remote cache is not used: {reason}; one call in {seconds} s tries it again")
         })
     }
 
@@ -180,7 +189,10 @@ impl RemoteClient {
                     Some(seen) if !*seen => {
                         *seen = true;
                         self.tally.add(Counter::RemoteReceived, content.len() as u64);
+                        context.note_progress();
                         found(at, content);
+                        // What the caller does with it is no time of the engine.
+                        context.resume();
                     }
                     Some(_) => wrong = Some("one object twice"),
                     None => wrong = Some("an object that was not asked for"),
@@ -314,49 +326,87 @@ impl RemoteClient {
             return Ok(None);
         }
         let problems = &self.shared.problems;
-        let (health, timeout) = (&self.config().health, limits.timeout_of_call(self.config().call_timeout));
         if let Some(budget) = limits.budget.filter(|budget| budget.left().is_zero()) {
             return budget.warning().map_or(Ok(None), |why| Err(problems.failure(Problem::Slow, why)));
         }
-        let began = Instant::now();
-        let Some(permit) = health.begin(began) else { return Ok(None) };
-        let wait = limits.is_waited_for.then(|| self.tally.wait_for_answer());
-        let context = RemoteContext::new(limits.end_of_call(timeout), limits.cancel);
-        let answer = guarded(|| call(&context));
-        let now = Instant::now();
-        drop(wait);
-        limits.budget.inspect(|budget| budget.charge(now - began));
-        let is_late = now - began > timeout;
-        let end = match &answer {
-            // An engine that is full can still be read.
-            Ok(Ok(_) | Err(RemoteError::Full { .. })) if !is_late => CallEnd::Answered,
-            Ok(Err(_)) if !is_late && limits.are_over() => CallEnd::Ended,
-            _ => CallEnd::Failed,
+        let Some(permit) = self.config().health.begin(Instant::now()) else { return Ok(None) };
+        let (answer, end) = self.timed(kind, limits, call);
+        let reason = match &answer {
+            Ok(Ok(_)) => "its last answers took too long".to_owned(),
+            Ok(Err(_)) if end == CallEnd::Idle => {
+                let seconds = self.config().idle_timeout.as_secs_f64();
+                format!("the remote cache sent nothing for {seconds:.1} s")
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => panic.clone(),
         };
-        match health.end(permit, end, now) {
+        match self.config().health.end(permit, end, Instant::now(), &reason) {
             Some(Change::Paused) => self.tally.notify(CacheEvent::Paused),
             Some(Change::Resumed) => self.tally.notify(CacheEvent::Resumed),
             None => {}
         }
-        if end == CallEnd::Failed || matches!(answer, Ok(Err(RemoteError::Full { .. }))) {
+        let has_failed = matches!(end, CallEnd::Failed | CallEnd::Idle);
+        if has_failed || matches!(answer, Ok(Err(RemoteError::Full { .. }))) {
             self.tally.add(Counter::RemoteFailures, 1);
         }
-        let (problem, failure) = match answer {
+        let problem = match answer {
             Ok(Ok(answer)) => return Ok(Some(answer)),
             Ok(Err(_)) if end == CallEnd::Ended => return Ok(None),
-            Ok(Err(error @ (RemoteError::Full { .. } | RemoteError::Refused { .. }))) => {
+            Ok(Err(RemoteError::Full { .. } | RemoteError::Refused { .. })) => {
                 problems.answered();
-                (Problem::Refusing(kind), error.to_string())
+                Problem::Refusing(kind)
             }
-            Ok(Err(error)) => (Problem::Failing(kind), error.to_string()),
-            Err(panic) => (Problem::Failing(kind), panic),
+            Ok(Err(_)) | Err(_) => Problem::Failing(kind),
         };
-        let failure = problems.failure(problem, failure);
+        let failure = problems.failure(problem, reason);
         // The budget is used up: one warning is enough.
         match limits.budget.filter(|budget| budget.left().is_zero()) {
-            Some(budget) => budget.warning().map_or(Ok(None), |why| Err(failure.because(why))),
+            Some(budget) => budget.warning().map_or(Ok(None), |why| {
+                // That it hangs says more.
+                Err(if end == CallEnd::Idle { failure } else { failure.because(why) })
+            }),
             None => Err(failure),
         }
+    }
+
+    /// Makes a call within its limits, and charges its time. The outer error is a panic's.
+    fn timed<T>(
+        &self,
+        kind: CallKind,
+        limits: Limits<'_>,
+        call: impl FnOnce(&RemoteContext<'_>) -> Result<T, RemoteError>,
+    ) -> (Result<Result<T, RemoteError>, String>, CallEnd) {
+        let RemoteConfig { call_timeout, idle_timeout, .. } = *self.config();
+        let timeout = limits.timeout_of_call(call_timeout);
+        // The engine answers to a large object only when it has all of it, which the system still sends after it took the last byte. So a
+        // call that stores does not fail then, but a caller with a deadline does not wait for it.
+        let stores = kind == CallKind::Store;
+        let ends_idle = limits.needs_progress && (!stores || limits.deadline.is_some());
+        let idle_timeout = Some(idle_timeout).filter(|_| ends_idle);
+        let idle = IdleTimeout::new(idle_timeout.unwrap_or(timeout)).counted_in(&self.shared.activity);
+        let began = Instant::now();
+        let wait = limits.is_waited_for.then(|| self.tally.wait_for_answer());
+        limits.budget.inspect(|budget| budget.begin_wait());
+        let context = RemoteContext::new(limits.end_of_call(timeout), limits.cancel).with_idle_timeout(&idle);
+        let answer = guarded(|| call(&context));
+        let now = Instant::now();
+        limits.budget.inspect(|budget| budget.end_wait(now - began));
+        drop(wait);
+        let is_late = now - began > timeout;
+        let longest = idle.longest(now);
+        let end = match &answer {
+            // An engine that is full can still be read.
+            Ok(Ok(_) | Err(RemoteError::Full { .. })) if !is_late => {
+                let is_slow = !stores && idle_timeout.is_some_and(|limit| longest > limit / 2);
+                if is_slow { CallEnd::Slow } else { CallEnd::Answered }
+            }
+            Ok(Err(RemoteError::TimedOut)) if idle_timeout.is_some_and(|limit| longest >= limit) => {
+                if stores { CallEnd::Ended } else { CallEnd::Idle }
+            }
+            Ok(Err(_)) if !is_late && limits.are_over() => CallEnd::Ended,
+            _ => CallEnd::Failed,
+        };
+        (answer, end)
     }
 }
 

@@ -15,8 +15,9 @@ use super::names::Namespace;
 
 /// A remote tier: an engine, and the settings of its use.
 ///
-/// Clones share the tier's health. After three failed calls in a row, the engine is not called for 30 s, by none of the caches
-/// that use a clone; then one call decides whether it works again.
+/// Clones share the tier's health. After three calls in a row that failed or were slow, and after one in which the engine was idle for
+/// [`idle_timeout`](Self::idle_timeout), the engine is not called for 30 s, by none of the caches that use a clone; then one call decides
+/// whether it works again. If it does not, the next pause is twice as long, up to ten minutes.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RemoteConfig {
@@ -31,6 +32,11 @@ pub struct RemoteConfig {
     pub lease_ttl: Duration,
     /// The timeout of one call; 10 s by default.
     pub call_timeout: Duration,
+    /// The time for which a caller waits while the engine sends and takes nothing; 2 s by default. Then the call fails, and the engine is
+    /// paused. An answer for whose begin, or for whose next part, a caller waits more than half of that is slow: three of them in a row
+    /// pause the engine. It applies neither to calls that store objects, nor to callers that have no other way than to wait
+    /// ([`WaitBudget::unlimited`](crate::WaitBudget::unlimited)).
+    pub idle_timeout: Duration,
     /// The maximum size of the entries that wait for their upload, in bytes; 64 MiB by default. An entry above that is sent later.
     pub upload_limit: u64,
     pub(super) health: Arc<Health>,
@@ -45,6 +51,7 @@ impl RemoteConfig {
             namespace: Namespace::default(),
             lease_ttl: Duration::from_secs(30),
             call_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(2),
             upload_limit: 64 << 20,
             health: Arc::default(),
         }
@@ -61,12 +68,22 @@ impl RemoteConfig {
 
 impl fmt::Debug for RemoteConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { engine: _, policy, namespace, lease_ttl, call_timeout, upload_limit, health: _ } = self;
+        let Self {
+            engine: _,
+            policy,
+            namespace,
+            lease_ttl,
+            call_timeout,
+            idle_timeout,
+            upload_limit,
+            health: _,
+        } = self;
         f.debug_struct("RemoteConfig")
             .field("policy", policy)
             .field("namespace", namespace)
             .field("lease_ttl", lease_ttl)
             .field("call_timeout", call_timeout)
+            .field("idle_timeout", idle_timeout)
             .field("upload_limit", upload_limit)
             .finish_non_exhaustive()
     }

@@ -121,6 +121,39 @@ pub trait RemoteEngine: Send + Sync {
     /// # Errors
     /// The engine did not answer for all names, or cannot delete objects ([`RemoteError::Unsupported`]).
     fn remove(&self, names: &[ObjectName], context: &RemoteContext<'_>) -> Result<(), RemoteError>;
+
+    /// Returns the engine's limit on the size of all objects, if it has one and these credentials may see it. By default it says nothing.
+    ///
+    /// # Errors
+    /// The engine gave no answer.
+    fn space(&self, context: &RemoteContext<'_>) -> Result<Option<EngineSpace>, RemoteError> {
+        let _ = context;
+        Ok(None)
+    }
+}
+
+/// The space of an engine with a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EngineSpace {
+    /// The bytes in use.
+    pub used: u64,
+    /// The maximum.
+    pub limit: u64,
+    /// Whether the engine deletes objects to store others. If not, one that is full refuses them.
+    pub evicts: bool,
+}
+
+impl EngineSpace {
+    /// Creates the space of an engine that evicts nothing.
+    pub fn new(used: u64, limit: u64) -> Self {
+        Self { used, limit, evicts: false }
+    }
+
+    /// Whether nine tenths of it are in use, and nothing is evicted.
+    pub fn is_nearly_full(&self) -> bool {
+        !self.evicts && self.used / 9 >= self.limit / 10
+    }
 }
 
 /// What an engine does.

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use opkeep_fs::{ForkMark, without_fork};
 
-/// The number of calls in a row that fail or time out, after which the tier is paused.
+/// The number of calls in a row that fail, time out or are slow, after which the tier is paused.
 const MAX_FAILURES: u32 = 3;
-pub(super) const PAUSE: Duration = Duration::from_secs(30);
+/// The first pause, and the longest: each is twice as long as the last, while the call that follows it fails.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(600));
 
 /// The results of the last calls.
 #[derive(Debug, Default)]
@@ -22,7 +23,11 @@ struct State {
     failures: u32,
     /// The earliest time of the call that decides whether the pause ends, if the tier is paused.
     paused_until: Option<Instant>,
-    /// Whether that call is in progress.
+    /// The length of the pause.
+    pause: Duration,
+    /// What was wrong with the call that began it, for people.
+    reason: String,
+    /// Whether the call that decides is in progress.
     is_probed: bool,
 }
 
@@ -48,9 +53,21 @@ pub(super) enum Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallEnd {
     Answered,
+    /// It was answered after a time that is too long to be useful.
+    Slow,
     Failed,
+    /// The tier did nothing for so long that it hangs: no other caller is to find that out.
+    Idle,
     /// The caller ended it, which is no failure of the tier.
     Ended,
+}
+
+/// A pause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pause {
+    pub(super) length: Duration,
+    /// What was wrong with the call that began it, for people.
+    pub(super) reason: String,
 }
 
 impl Health {
@@ -65,12 +82,12 @@ impl Health {
         })
     }
 
-    /// Records the end of a call, and returns what that changes. During a pause only the probe counts, since all other calls began
-    /// before the pause.
-    pub(super) fn end(&self, permit: Permit, end: CallEnd, now: Instant) -> Option<Change> {
+    /// Records the end of a call and, for people, what was wrong with it. Returns what that changes. During a pause only the probe counts,
+    /// since all other calls began before the pause.
+    pub(super) fn end(&self, permit: Permit, end: CallEnd, now: Instant, reason: &str) -> Option<Change> {
         self.with_state(|state| {
             let was_paused = state.paused_until.is_some();
-            state.note(permit, end, now);
+            state.note(permit, end, now, reason);
             match (was_paused, state.paused_until.is_some()) {
                 (false, true) => Some(Change::Paused),
                 (true, false) => Some(Change::Resumed),
@@ -82,6 +99,12 @@ impl Health {
     /// Whether the tier is paused.
     pub(super) fn is_paused(&self) -> bool {
         self.with_state(|state| state.paused_until.is_some())
+    }
+
+    /// Returns the pause, if the tier is paused.
+    pub(super) fn pause(&self) -> Option<Pause> {
+        let of = |state: &mut State| Pause { length: state.pause, reason: state.reason.clone() };
+        self.with_state(|state| state.paused_until.is_some().then(|| of(state)))
     }
 
     /// Whether [`begin`](Self::begin) permits a call at `now`.
@@ -108,36 +131,50 @@ impl State {
     }
 
     /// Records the end of a call.
-    fn note(&mut self, permit: Permit, end: CallEnd, now: Instant) {
+    fn note(&mut self, permit: Permit, end: CallEnd, now: Instant, reason: &str) {
         match (permit, end) {
             (Permit::Call, _) if self.paused_until.is_some() => {}
             (Permit::Call, CallEnd::Ended) => {}
             // The next call becomes the probe.
             (Permit::Probe, CallEnd::Ended) => self.is_probed = false,
             (_, CallEnd::Answered) => *self = State::default(),
-            (Permit::Call, CallEnd::Failed) => {
+            (Permit::Call, CallEnd::Idle) => self.begin_pause(PAUSES.0, now, reason),
+            (Permit::Call, CallEnd::Failed | CallEnd::Slow) => {
                 self.failures += 1;
                 if self.failures >= MAX_FAILURES {
-                    self.paused_until = Some(now + PAUSE);
+                    self.begin_pause(PAUSES.0, now, reason);
                 }
             }
-            (Permit::Probe, CallEnd::Failed) => {
-                *self = State { paused_until: Some(now + PAUSE), ..State::default() };
+            (Permit::Probe, CallEnd::Failed | CallEnd::Slow | CallEnd::Idle) => {
+                self.begin_pause((self.pause * 2).min(PAUSES.1), now, reason);
             }
         }
+    }
+
+    fn begin_pause(&mut self, pause: Duration, now: Instant, reason: &str) {
+        let (paused_until, reason) = (Some(now + pause), reason.to_owned());
+        *self = Self { paused_until, pause, reason, ..Self::default() };
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::CallEnd::{Answered, Ended, Failed};
+    use super::CallEnd::{Answered, Ended, Failed, Idle, Slow};
     use super::*;
+
+    const PAUSE: Duration = PAUSES.0;
+
+    impl Health {
+        fn note(&self, permit: Permit, end: CallEnd, now: Instant) -> Option<Change> {
+            self.end(permit, end, now, "a test")
+        }
+    }
 
     /// Returns the health of a tier that failed until `now`, and is paused.
     fn paused(now: Instant) -> Health {
         let health = Health::default();
         for _ in 0..MAX_FAILURES {
-            health.end(health.begin(now).unwrap(), Failed, now);
+            health.note(health.begin(now).unwrap(), Failed, now);
         }
         health
     }
@@ -147,9 +184,9 @@ mod tests {
         let (health, now) = (Health::default(), Instant::now());
         for end in [Failed, Failed, Answered, Failed, Failed, Ended] {
             assert!(!health.is_paused());
-            health.end(health.begin(now).unwrap(), end, now);
+            health.note(health.begin(now).unwrap(), end, now);
         }
-        health.end(health.begin(now).unwrap(), Failed, now);
+        health.note(health.begin(now).unwrap(), Failed, now);
         assert!(health.is_paused());
         let early = now + PAUSE - Duration::from_millis(1);
         assert_eq!((health.may_call(early), health.begin(early)), (false, None));
@@ -163,11 +200,11 @@ mod tests {
         assert_eq!(health.begin(later), Some(Permit::Probe));
         assert!(!health.may_call(later));
         assert_eq!(health.begin(later), None, "others do not call it meanwhile");
-        health.end(Permit::Probe, Failed, later);
-        assert_eq!(health.begin(later + PAUSE - Duration::from_millis(1)), None, "one failure is enough");
-        let later = later + PAUSE;
+        health.note(Permit::Probe, Failed, later);
+        assert_eq!(health.begin(later + PAUSE * 2 - Duration::from_millis(1)), None, "one failure is enough");
+        let later = later + PAUSE * 2;
         assert_eq!(health.begin(later), Some(Permit::Probe));
-        health.end(Permit::Probe, Answered, later);
+        health.note(Permit::Probe, Answered, later);
         assert_eq!([health.begin(later), health.begin(later)], [Some(Permit::Call); 2]);
         assert!(!health.is_paused());
     }
@@ -176,7 +213,7 @@ mod tests {
     fn a_probe_that_its_caller_ended_decides_nothing() {
         let now = Instant::now();
         let (health, later) = (paused(now), now + PAUSE);
-        health.end(health.begin(later).unwrap(), Ended, later);
+        health.note(health.begin(later).unwrap(), Ended, later);
         assert!(health.is_paused());
         assert_eq!(health.begin(later), Some(Permit::Probe));
     }
@@ -187,12 +224,40 @@ mod tests {
         let health = Health::default();
         let calls: Vec<_> = (0..8).map(|_| health.begin(now).unwrap()).collect();
         for permit in &calls[..3] {
-            health.end(*permit, Failed, now);
+            health.note(*permit, Failed, now);
         }
-        health.end(calls[3], Answered, now);
+        health.note(calls[3], Answered, now);
         let later = now + PAUSE - Duration::from_secs(1);
-        health.end(calls[4], Failed, later);
+        health.note(calls[4], Failed, later);
         assert_eq!(health.begin(later), None);
         assert_eq!(health.begin(now + PAUSE), Some(Permit::Probe));
+    }
+
+    /// Each probe of a tier that hangs costs its caller an idle timeout.
+    #[test]
+    fn pauses_of_a_tier_that_hangs_become_longer() {
+        let (health, mut now, mut pauses) = (Health::default(), Instant::now(), Vec::new());
+        for _ in 0..7 {
+            health.note(health.begin(now).unwrap(), Idle, now);
+            let pause = health.pause().unwrap();
+            assert_eq!((pause.reason.as_str(), health.begin(now)), ("a test", None));
+            pauses.push(pause.length.as_secs());
+            now += pause.length;
+        }
+        assert_eq!(pauses, [30, 60, 120, 240, 480, 600, 600]);
+        health.note(health.begin(now).unwrap(), Answered, now);
+        assert_eq!(health.pause(), None);
+        health.note(health.begin(now).unwrap(), Idle, now);
+        assert_eq!(health.pause().unwrap().length, PAUSE);
+    }
+
+    #[test]
+    fn slow_answers_in_a_row_pause_it() {
+        let (health, now) = (Health::default(), Instant::now());
+        for end in [Slow, Slow, Answered, Slow, Failed] {
+            health.note(health.begin(now).unwrap(), end, now);
+            assert!(!health.is_paused());
+        }
+        assert_eq!(health.note(health.begin(now).unwrap(), Slow, now), Some(Change::Paused));
     }
 }

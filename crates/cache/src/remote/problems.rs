@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a call does. Some kinds can work while others do not: an engine that is full can be read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallKind {
     /// It reads objects or a counter.
     Read,
@@ -99,6 +99,22 @@ impl CallFailure {
         Self { reason, ..self }
     }
 
+    /// Returns what goes on nevertheless, for people.
+    pub(crate) fn effect(&self) -> &'static str {
+        match self.problem {
+            Problem::Refusing(CallKind::Store) => {
+                "kernels are still fetched, and are sent when it takes them"
+            }
+            Problem::Refusing(CallKind::Lease) => {
+                "kernels are still fetched, and other hosts may build the same ones"
+            }
+            Problem::Failing(CallKind::Store) => "the kernels are sent later",
+            Problem::Failing(CallKind::Read | CallKind::Lease)
+            | Problem::Refusing(CallKind::Read)
+            | Problem::Slow => "building without it",
+        }
+    }
+
     /// Records that there is a warning of the failure. Returns whether it is due: it is the first since the problem began.
     pub(crate) fn warn(&self) -> bool {
         self.problems.warn(self.problem)
@@ -131,6 +147,18 @@ mod tests {
             problems.succeeded(first);
         }
         assert_eq!([Slow, Slow].map(warn), [true, false]);
+    }
+
+    #[test]
+    fn an_engine_that_refuses_to_store_is_still_read() {
+        let effect = |problem| Problems::default().failure(problem, String::new()).effect();
+        for problem in [Refusing(Store), Refusing(Lease)] {
+            assert!(effect(problem).contains("are still fetched"), "{problem:?}");
+        }
+        for problem in [Refusing(Read), Failing(Read), Failing(Lease), Slow] {
+            assert_eq!(effect(problem), "building without it", "{problem:?}");
+        }
+        assert_eq!(effect(Failing(Store)), "the kernels are sent later");
     }
 
     #[test]

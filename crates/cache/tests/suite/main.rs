@@ -12,6 +12,8 @@ mod claims;
 #[cfg(test)]
 mod fetched_once;
 #[cfg(test)]
+mod hung;
+#[cfg(test)]
 mod interleave;
 #[cfg(test)]
 mod lease_waits;

@@ -12,6 +12,7 @@ mod in_process;
 mod privileged;
 mod remote;
 mod remote_hosts;
+mod remote_hung;
 mod remote_toolchains;
 
 use std::path::Path;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         privileged::trials(),
         remote::trials(),
         remote_hosts::trials(),
+        remote_hung::trials(),
         cluster::trials(),
         remote_toolchains::trials(),
         ascend::trials(),

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use opkeep_cache::{Accept, RemotePolicy, TargetCache, WaitBudget};
+use opkeep_cache::{Accept, RemotePolicy, TargetCache};
 use opkeep_digest::Digest;
 use opkeep_store::{CacheMode, Entry};
 
@@ -35,8 +35,7 @@ impl KernelPipeline<'_> {
         (longest, threads): (Duration, NonZeroUsize),
         taken: &(dyn Fn(usize, KernelReport) + Sync),
     ) {
-        // No kernel is compiled meanwhile; later, each thread makes its own calls.
-        let budget = WaitBudget::new(self.allowed_wait(longest));
+        self.limit_waits(longest);
         let wanted = wanted(plan, missing);
         for target in &self.targets {
             let is_of = |planned: &&PlannedKernel<'_>| {
@@ -50,14 +49,13 @@ impl KernelPipeline<'_> {
                 Some(at) => self.take_fetched(*at, &plan.kernels[*at], entry, taken),
                 None => Accept::Ignore,
             };
-            let mut query = self.query(&accept);
-            query.wait_budget = Some(&budget);
+            let query = self.query(&accept);
             let lacking = missing.iter().map(|(at, _)| &plan.kernels[*at]).filter(is_of);
             let lacking = lacking.filter_map(PlannedKernel::stored_key).copied().collect();
             target.fetch_lacking(&keys, lacking, &query);
         }
-        let threads = u32::try_from(threads.get()).unwrap_or(u32::MAX);
-        self.limit_waits(longest.saturating_sub(budget.used()).saturating_mul(threads));
+        // No kernel was compiled meanwhile; from now on, each thread makes its own calls.
+        self.wait_budget.share_among(u32::try_from(threads.get()).unwrap_or(u32::MAX));
     }
 
     /// Does `work`, which builds what is `missing`. Kernels that arrive from the remote tier meanwhile, before their builds begin, are
@@ -79,14 +77,11 @@ impl KernelPipeline<'_> {
         TargetCache::storing_arrivals(&self.targets, &self.query(&accept), work)
     }
 
-    /// Sets the time that all threads together wait for the remote tier from now on.
+    /// Sets the time that the build may lose to the remote tier, instead of compiling for `time`: as long as it takes, if it must not
+    /// compile.
     pub(crate) fn limit_waits(&self, time: Duration) {
-        let _ = self.wait_budget.set(WaitBudget::new(self.allowed_wait(time)));
-    }
-
-    /// Returns how long a build may wait instead of compiling for `time`: as long as it takes, if it must not compile.
-    fn allowed_wait(&self, time: Duration) -> Duration {
-        if self.setup.config.mode == CacheMode::Require { Duration::MAX } else { time }
+        let is_required = self.setup.config.mode == CacheMode::Require;
+        self.wait_budget.set_limit(if is_required { Duration::MAX } else { time });
     }
 
     /// Judges an entry from the remote tier, and reports its kernel.

@@ -21,10 +21,12 @@ use crate::{BuildError, KernelError, Outcome, Tier, WarningKind};
 /// The bounds of the time for which a build waits at its end until its kernels are in the remote cache: it waits no longer than it
 /// compiled. The next build sends the others.
 const UPLOAD_LIMITS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
+/// The same for a build that needed nothing from the remote cache. It waits only if earlier builds left something to send.
+const WARM_LIMIT: Duration = Duration::from_secs(1);
 /// The same for a build that was cancelled: a lease that is not released by then keeps other hosts waiting.
 const CANCELLED_LIMIT: Duration = Duration::from_secs(1);
 
-/// The time for which the remote tier is waited for before the missing kernels are known.
+/// The time that may be lost to the remote tier before the missing kernels are known.
 const EARLY_LIMIT: Duration = Duration::from_secs(2);
 
 /// The pipeline of a build, which takes kernels from the cache, or compiles them.
@@ -35,10 +37,8 @@ pub(crate) struct KernelPipeline<'a> {
     pub(super) targets: Vec<TargetCache>,
     /// The name of the first kernel that failed; set only if a failure ends the build.
     pub(super) failed: OnceLock<String>,
-    /// The time for which the remote tier is waited for, once the missing kernels are known.
-    pub(super) wait_budget: OnceLock<WaitBudget>,
-    /// The same for the look-ups before.
-    pub(super) early_budget: WaitBudget,
+    /// The time that the build may lose to the remote tier.
+    pub(super) wait_budget: WaitBudget,
 }
 
 /// The reason why a kernel is not taken from the store.
@@ -65,8 +65,7 @@ impl<'a> KernelPipeline<'a> {
             runtime,
             targets,
             failed: OnceLock::new(),
-            wait_budget: OnceLock::new(),
-            early_budget: WaitBudget::new(EARLY_LIMIT),
+            wait_budget: WaitBudget::new(EARLY_LIMIT),
         })
     }
 
@@ -112,7 +111,9 @@ impl<'a> KernelPipeline<'a> {
         let keys: Vec<_> = fresh.filter_map(|kernel| Some(*kernel.key?.digest())).collect();
         self.targets.iter().for_each(|target| target.sync(&keys));
         let compiled: Duration = kernels.iter().filter_map(|kernel| kernel.compile_time).sum();
-        let deadline = Instant::now() + compiled.clamp(UPLOAD_LIMITS.0, UPLOAD_LIMITS.1);
+        let is_warm = compiled.is_zero() && self.wait_budget.used().is_zero();
+        let longest = if is_warm { WARM_LIMIT } else { compiled.clamp(UPLOAD_LIMITS.0, UPLOAD_LIMITS.1) };
+        let deadline = Instant::now() + longest.min(self.wait_budget.left());
         let left = self.runtime.cache.finish_uploads(deadline, Some(self.cancel));
         if left > 0 && self.cancel.is_cancelled() {
             self.runtime.cache.finish_uploads(Instant::now() + CANCELLED_LIMIT, None);

@@ -154,7 +154,7 @@ impl KernelPipeline<'_> {
         // Twice as long, since the lock holder may wait for a job token as long as it may compile.
         query.hold_limit = Some(query.stale_after.saturating_mul(2));
         query.cancel = Some(self.cancel);
-        query.wait_budget = Some(self.wait_budget.get().unwrap_or(&self.early_budget));
+        query.wait_budget = Some(&self.wait_budget);
         // The look-up was counted at the beginning of the build.
         query.counted = false;
         query

@@ -2,9 +2,9 @@
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use opkeep_cache::{CancelToken, RemoteContext, RemoteError};
+use opkeep_cache::{RemoteContext, RemoteError};
 
 use crate::left_behind::LeftBehind;
 
@@ -30,10 +30,8 @@ impl Calls {
         act: impl FnOnce(&dyn Fn(P)) -> Result<T, RemoteError> + Send + 'static,
         mut part: impl FnMut(P),
     ) -> Result<T, RemoteError> {
-        if context.cancel.is_some_and(CancelToken::is_cancelled) {
-            return Err(RemoteError::Cancelled);
-        }
-        if Instant::now() >= context.deadline || self.0.are_too_many() {
+        context.time_left()?;
+        if self.0.are_too_many() {
             return Err(RemoteError::TimedOut);
         }
         let (sender, receiver) = sync_channel(MAX_WAITING);
@@ -48,20 +46,16 @@ impl Calls {
         spawned
             .map_err(|error| RemoteError::Unreachable { reason: format!("no thread for a call: {error}") })?;
         loop {
-            let left = context.deadline.saturating_duration_since(Instant::now());
-            match receiver.recv_timeout(left.min(SLICE)) {
-                Ok(Message::Part(found)) => part(found),
+            match receiver.recv_timeout(context.time_left()?.min(SLICE)) {
+                Ok(Message::Part(found)) => {
+                    context.note_progress();
+                    part(found);
+                }
                 Ok(Message::End(end)) => return end,
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(RemoteError::Invalid { reason: "the thread of a call ended".to_owned() });
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-            }
-            if context.cancel.is_some_and(CancelToken::is_cancelled) {
-                return Err(RemoteError::Cancelled);
-            }
-            if Instant::now() >= context.deadline {
-                return Err(RemoteError::TimedOut);
             }
         }
     }
@@ -72,6 +66,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
+    use std::time::Instant;
+
+    use opkeep_cache::CancelToken;
 
     use super::*;
     use crate::left_behind::MAX_LEFT_BEHIND;

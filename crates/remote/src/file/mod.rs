@@ -87,16 +87,17 @@ impl RemoteEngine for FileEngine {
         found: &mut dyn FnMut(usize, Vec<u8>),
     ) -> Result<(), RemoteError> {
         let (dir, names) = (self.dir.clone(), names.to_vec());
-        let read = move |send: &dyn Fn((usize, Vec<u8>))| {
+        // A missing object is an answer, too: many of them on a slow file system are progress.
+        let read = move |send: &dyn Fn((usize, Option<Vec<u8>>))| {
             let root = dir.enter()?;
             for (index, name) in names.iter().enumerate() {
-                if let Some(content) = dir.read(&root, name)? {
-                    send((index, content));
-                }
+                send((index, dir.read(&root, name)?));
             }
             Ok(())
         };
-        self.calls.run(context, read, |(index, content)| found(index, content))
+        self.calls.run(context, read, |(index, content)| {
+            content.into_iter().for_each(|content| found(index, content))
+        })
     }
 
     fn put_if_absent(
@@ -218,12 +219,17 @@ impl RemoteEngine for FileEngine {
     }
 
     fn remove(&self, names: &[ObjectName], context: &RemoteContext<'_>) -> Result<(), RemoteError> {
-        let names = names.to_vec();
-        self.call(context, move |dir| {
+        let (dir, names) = (self.dir.clone(), names.to_vec());
+        // Each file is progress.
+        let remove = move |send: &dyn Fn(())| {
             let root = dir.enter()?;
-            names.iter().try_for_each(|name| dir.remove(&root, name))?;
+            for name in &names {
+                dir.remove(&root, name)?;
+                send(());
+            }
             dir.remove_empty_dirs(&root, &names);
             Ok(())
-        })
+        };
+        self.calls.run(context, remove, |()| {})
     }
 }

@@ -41,7 +41,10 @@ pub(super) fn connect(
         let mut tried = Vec::new();
         for (address, socket) in pending {
             match state(&socket) {
-                Ok(State::Connected) => return prepared(socket),
+                Ok(State::Connected) => {
+                    context.note_progress();
+                    return prepared(socket);
+                }
                 Ok(State::Pending) => tried.push((address, socket)),
                 Err(error) => failure = format!("{address}: {}", io::Error::from(error)),
             }

@@ -1,8 +1,8 @@
 //! The limits of a call, while it waits.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use opkeep_cache::{CancelToken, RemoteContext, RemoteError};
+use opkeep_cache::{RemoteContext, RemoteError};
 
 /// The longest wait before the limits are checked again.
 const LONGEST_WAIT: Duration = Duration::from_millis(50);
@@ -14,9 +14,5 @@ pub(crate) fn check(context: &RemoteContext<'_>) -> Result<(), RemoteError> {
 
 /// Returns how long to wait before this is called again. Fails if the call is over.
 pub(crate) fn next_wait(context: &RemoteContext<'_>) -> Result<Duration, RemoteError> {
-    if context.cancel.is_some_and(CancelToken::is_cancelled) {
-        return Err(RemoteError::Cancelled);
-    }
-    let left = context.deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(RemoteError::TimedOut) } else { Ok(left.min(LONGEST_WAIT)) }
+    context.time_left().map(|left| left.min(LONGEST_WAIT))
 }

@@ -51,7 +51,10 @@ impl Resolver {
                 Ok(Ok(addresses)) if addresses.is_empty() => {
                     return Err(unreachable(format!("`{}` has no address", host.name)));
                 }
-                Ok(Ok(addresses)) => return Ok(addresses),
+                Ok(Ok(addresses)) => {
+                    context.note_progress();
+                    return Ok(addresses);
+                }
                 Ok(Err(error)) => return Err(unreachable(format!("`{}`: {error}", host.name))),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {

@@ -31,6 +31,18 @@ impl Stream {
         Self { socket, session: Some(Box::new(session)) }
     }
 
+    /// Performs TLS's handshake. After the end of a time limit, it can be continued.
+    #[cfg(feature = "tls")]
+    pub(super) fn handshake(&mut self, context: &RemoteContext<'_>) -> io::Result<()> {
+        let mut socket = Socket { socket: &self.socket, context };
+        if let Some(session) = &mut self.session {
+            while session.is_handshaking() {
+                session.complete_io(&mut socket)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Reads and writes within the limits of one call. After an error, the state of the connection is not known.
     pub(crate) fn within<'a>(&'a mut self, context: &'a RemoteContext<'a>) -> Limited<'a> {
         Limited { stream: self, context }
@@ -73,7 +85,10 @@ impl Socket<'_> {
             match call(&mut socket) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                answer => return answer,
+                answer => {
+                    self.context.note_progress();
+                    return answer;
+                }
             }
             let time = next_wait(self.context).map_err(io::Error::other)?;
             poll_for(&mut [PollFd::new(self.socket, flags)], time)?;

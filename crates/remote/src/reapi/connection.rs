@@ -99,6 +99,9 @@ fn drive<T>(
         awake.0.store(false, Ordering::Release);
         transport.begin_turn();
         let end = connection(&mut waker);
+        if transport.has_moved() {
+            context.note_progress();
+        }
         if let Poll::Ready(value) = work.as_mut().poll(&mut waker) {
             return Ok(value);
         }

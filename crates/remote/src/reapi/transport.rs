@@ -20,6 +20,8 @@ struct State {
     is_blocked: bool,
     /// Whether bytes have arrived.
     has_read: bool,
+    /// Whether bytes have moved in either direction in this turn.
+    has_moved: bool,
     /// The number of reads until the protocol's turn ends.
     reads_left: usize,
 }
@@ -37,13 +39,20 @@ impl Transport {
             stream,
             is_blocked: false,
             has_read: false,
+            has_moved: false,
             reads_left: READS_PER_TURN,
         })))
     }
 
     /// Begins a turn of the protocol, which ends after some reads even if more has arrived.
     pub(super) fn begin_turn(&self) {
-        self.state().reads_left = READS_PER_TURN;
+        let mut state = self.state();
+        (state.reads_left, state.has_moved) = (READS_PER_TURN, false);
+    }
+
+    /// Whether bytes were read or written in this turn.
+    pub(super) fn has_moved(&self) -> bool {
+        self.state().has_moved
     }
 
     /// Waits for `time`, or until the protocol can go on.
@@ -98,6 +107,7 @@ impl AsyncRead for Transport {
         state.reads_left = reads_left;
         let bytes = buffer.initialize_unfilled();
         let answer = poll(state.stream.read_now(bytes));
+        state.has_moved |= matches!(answer, Poll::Ready(Ok(1..)));
         if let Poll::Ready(Ok(length)) = answer
             && !std::mem::replace(&mut state.has_read, true)
             && let Some(line) = bytes.get(..length).and_then(http1_status)
@@ -112,7 +122,9 @@ impl AsyncRead for Transport {
 
 impl AsyncWrite for Transport {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.send(|stream| stream.write_now(bytes))
+        let answer = self.send(|stream| stream.write_now(bytes));
+        self.state().has_moved |= matches!(answer, Poll::Ready(Ok(1..)));
+        answer
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

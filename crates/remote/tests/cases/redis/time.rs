@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
-use opkeep_cache::{CancelToken, RemoteContext, RemoteError, RemoteObject};
+use opkeep_cache::{CancelToken, IdleTimeout, RemoteContext, RemoteError, RemoteObject};
+use opkeep_testkit::proxy::{Proxy, ProxySettings};
 use opkeep_testkit::servers::{Server, ServerKind, trial};
 
 use super::{capabilities, client, name};
@@ -20,6 +21,8 @@ pub(super) fn trials() -> Vec<Trial> {
         Trial::test("redis/time/a call that is cancelled while it waits", cancelled),
         trial("redis/time/an answer that comes too late is no other call's", redis(), late),
         trial("redis/time/a server that stops in the middle of a large object", redis(), stopped),
+        trial("redis/time/a server that is idle ends a call", redis(), idle),
+        trial("redis/time/a large object over a slow link is progress", redis(), slow_link),
     ]
 }
 
@@ -84,6 +87,34 @@ fn late(server: Server) -> Result<(), Failed> {
         server.resume()?;
         assert_eq!(get(&*engine, &names[1..]), Ok(vec![Some(b"2".to_vec())]));
     }
+    Ok(())
+}
+
+/// Nothing but the idle timeout ends a call to a server that hangs.
+fn idle(server: Server) -> Result<(), Failed> {
+    let engine = client(&server.url());
+    server.suspend()?;
+    let idle = IdleTimeout::new(Duration::from_millis(300));
+    let context = RemoteContext::new(Instant::now() + HOUR, None).with_idle_timeout(&idle);
+    let answer = engine.get_many(&[name("a")], &context, &mut |_, _| panic!("the server is suspended"));
+    server.resume()?;
+    assert_eq!(answer, Err(RemoteError::TimedOut));
+    Ok(())
+}
+
+/// It takes several times as long as the server may be idle.
+fn slow_link(server: Server) -> Result<(), Failed> {
+    let proxy = Proxy::start(server.address())?;
+    let engine = client(&server.url_at(proxy.address()));
+    let (names, large) = ([name("large")], vec![7; 4 << 20]);
+    engine.replace(&[RemoteObject::new(&names[0], &large)], &limits()).unwrap();
+    proxy.set(ProxySettings { bytes_per_second: Some(2 << 20), ..ProxySettings::default() })?;
+    let idle = IdleTimeout::new(Duration::from_millis(500));
+    let context = RemoteContext::new(Instant::now() + HOUR, None).with_idle_timeout(&idle);
+    let (began, mut length) = (Instant::now(), 0);
+    engine.get_many(&names, &context, &mut |_, content| length = content.len()).unwrap();
+    assert_eq!(length, large.len());
+    assert!(began.elapsed() > Duration::from_millis(1000), "the link is not slow");
     Ok(())
 }
 
