@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opkeep_cache::{
-    Capabilities, ClaimAnswer, ClaimTerms, LeaseToken, LeaseValue, Listing, ObjectName, PutAnswer,
-    RemoteContext, RemoteEngine, RemoteError, RemoteObject,
+    Capabilities, ClaimAnswer, ClaimTerms, EngineSpace, LeaseToken, LeaseValue, Listing, ObjectName,
+    PutAnswer, RemoteContext, RemoteEngine, RemoteError, RemoteObject,
 };
 
 use crate::signals::Signals;
@@ -130,5 +130,9 @@ impl RemoteEngine for SignalledEngine {
 
     fn remove(&self, names: &[ObjectName], context: &RemoteContext<'_>) -> Result<(), RemoteError> {
         self.call(|engine| engine.remove(names, context))
+    }
+
+    fn space(&self, context: &RemoteContext<'_>) -> Result<Option<EngineSpace>, RemoteError> {
+        self.call(|engine| engine.space(context))
     }
 }

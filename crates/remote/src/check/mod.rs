@@ -106,8 +106,11 @@ pub fn check_clients(
     let session = Session::new(engines, options.call_timeout, options.cancel).map_err(failed)?;
     let report = run(&session, options);
     let has_listing = report.as_ref().is_ok_and(|report| report.capabilities.has_listing);
-    // A call that failed may have stored something nevertheless.
-    let stores_nothing = report.as_ref().is_ok_and(|report| matches!(report.access, Access::ReadOnly { .. }));
+    // A call that failed may have stored something nevertheless; without one, an engine that hangs is not asked again.
+    let stores_nothing = match &report {
+        Ok(report) => matches!(report.access, Access::ReadOnly { .. }),
+        Err(_) => !session.has_stored(),
+    };
     let left = if stores_nothing { Leftovers::default() } else { session.clean(has_listing) };
     report.map(|report| CheckReport { left, ..report }).map_err(failed)
 }
@@ -139,13 +142,15 @@ fn run(session: &Session<'_>, options: &CheckOptions<'_>) -> Result<CheckReport,
     let limit = options.max_object_bytes.min(capabilities.max_object_bytes);
     let largest = writes.then(|| probes::largest(session, limit));
     session.check_cancelled()?;
-    Ok(CheckReport {
+    let space = session.first().space(&session.context()).unwrap_or_default();
+    let report = CheckReport {
         location: session.first().location().to_owned(),
         prefix: session.prefix(),
         clients: session.engines.len(),
         capabilities,
         round_trip,
         access,
+        space,
         objects,
         race,
         leases,
@@ -155,5 +160,21 @@ fn run(session: &Session<'_>, options: &CheckOptions<'_>) -> Result<CheckReport,
         largest,
         listing,
         left: Leftovers::default(),
+    };
+    Ok(match full(&report) {
+        Some(reason) => report.that_is_full(reason),
+        None => report,
     })
+}
+
+/// Returns the engine's reason, if it stored a small object and then had no space for the others.
+fn full(report: &CheckReport) -> Option<String> {
+    let error = |error: &RemoteError| match error {
+        RemoteError::Full { reason } => Some(reason.clone()),
+        _ => None,
+    };
+    let batch = report.batch.as_ref().and_then(|probe| error(probe.as_ref().err()?));
+    let race = report.race.as_ref().and_then(|probe| error(probe.as_ref().err()?));
+    let leases = report.leases.as_ref().and_then(|probe| error(probe.as_ref().err()?));
+    batch.or(race).or(leases)
 }

@@ -44,6 +44,7 @@ pub(super) fn round_trip(session: &Session<'_>) -> Result<RoundTrip, RemoteError
 /// Stores a small object, and looks what becomes of it.
 pub(super) fn objects(session: &Session<'_>) -> (Access, Option<Probe<ObjectCheck>>) {
     let (name, first) = (session.entry("object"), content(1000, 1));
+    session.stores();
     match session.first().put_if_absent(&[RemoteObject::new(&name, &first)], &session.context()) {
         Ok(_) => (Access::ReadWrite, Some(follow(session, &name, &first))),
         Err(RemoteError::Refused { reason }) => (Access::ReadOnly { reason }, None),

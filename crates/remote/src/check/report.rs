@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use opkeep_cache::{Capabilities, ExclusiveCreate, RemoteError};
+use opkeep_cache::{Capabilities, EngineSpace, ExclusiveCreate, RemoteError};
 
 /// What an engine does, as several clients of this host see it.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct CheckReport {
     pub round_trip: RoundTrip,
     /// Whether objects can be stored with these credentials.
     pub access: Access,
+    /// The engine's limit on the size of all objects; `None` if there is none, or these credentials may not see it.
+    pub space: Option<EngineSpace>,
     /// What is stored, and what becomes of it. This and the next ones are `None` if nothing can be stored.
     pub objects: Option<Probe<ObjectCheck>>,
     /// The race for leases; for objects, if there are no leases.
@@ -67,7 +69,7 @@ pub enum Access {
         /// The engine's answer.
         reason: String,
     },
-    /// The engine has no space for a small object.
+    /// The engine has no space for a small object, or not for those of a small build.
     Full {
         /// The engine's answer.
         reason: String,
@@ -201,6 +203,13 @@ impl CheckReport {
     pub const EXPIRY_LIMIT: Duration = Duration::from_secs(5);
     /// The time for which the objects of a check are listed: an engine may look at the names of all programs.
     pub const LISTING_LIMIT: Duration = Duration::from_secs(30);
+
+    /// Returns the report of an engine that has no space, with its reason. What the other parts of the check found depends on the moment
+    /// at which the space ended.
+    pub(super) fn that_is_full(self, reason: String) -> Self {
+        let (race, leases, expiry, counters, batch, largest) = Default::default();
+        Self { access: Access::Full { reason }, race, leases, expiry, counters, batch, largest, ..self }
+    }
 
     /// Returns how builds use leases.
     pub fn lease_use(&self) -> LeaseUse {

@@ -1,6 +1,7 @@
 //! The clients of a check, and the objects that they stored.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ pub(super) struct Session<'a> {
     call_timeout: Duration,
     cancel: Option<&'a CancelToken>,
     used: Mutex<BTreeSet<ObjectName>>,
+    /// Whether a call was made that may have stored something.
+    has_stored: AtomicBool,
 }
 
 impl<'a> Session<'a> {
@@ -39,8 +42,17 @@ impl<'a> Session<'a> {
         let namespace: Namespace = NAMESPACE.parse().map_err(|error| invalid(format!("{error}")))?;
         let names = ObjectNames::new(&namespace, &target);
         let names = names.ok_or_else(|| invalid(format!("no names in `{target}`")))?;
-        let (began, used) = (Instant::now(), Mutex::default());
-        Ok(Self { engines, target, began, names, call_timeout, cancel, used })
+        let (began, used, has_stored) = (Instant::now(), Mutex::default(), AtomicBool::new(false));
+        Ok(Self { engines, target, began, names, call_timeout, cancel, used, has_stored })
+    }
+
+    /// Records that a call is made that may store something.
+    pub(super) fn stores(&self) {
+        self.has_stored.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_stored(&self) -> bool {
+        self.has_stored.load(Ordering::Relaxed)
     }
 
     /// The limits of one call.

@@ -1,6 +1,8 @@
 //! Connections whose every step ends at a call's deadline, and within a tenth of a second of its cancellation.
 
 mod connect;
+#[cfg(feature = "tls")]
+mod handshake;
 mod limits;
 #[cfg(feature = "grpc")]
 mod nonblocking;
@@ -10,6 +12,8 @@ mod stream;
 #[cfg(feature = "tls")]
 mod tls;
 
+#[cfg(feature = "tls")]
+pub(crate) use handshake::PlainRequest;
 pub(crate) use limits::check;
 #[cfg(feature = "grpc")]
 pub(crate) use limits::next_wait;
@@ -29,6 +33,9 @@ pub(crate) struct Connector {
     resolver: Resolver,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
+    /// How to find out whether a server that gives no answer speaks no TLS.
+    #[cfg(feature = "tls")]
+    plain_request: Option<PlainRequest<'static>>,
 }
 
 impl Connector {
@@ -39,13 +46,21 @@ impl Connector {
             resolver: Resolver::system(),
             #[cfg(feature = "tls")]
             tls: None,
+            #[cfg(feature = "tls")]
+            plain_request: None,
         }
     }
 
     /// Connects to `host` with TLS.
     #[cfg(feature = "tls")]
     pub(crate) fn encrypted(host: Host, tls: Tls) -> Self {
-        Self { host, resolver: Resolver::system(), tls: Some(tls) }
+        Self { host, resolver: Resolver::system(), tls: Some(tls), plain_request: None }
+    }
+
+    /// Sends `request` to a server that does not answer to TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) fn with_plain_request(self, request: PlainRequest<'static>) -> Self {
+        Self { plain_request: Some(request), ..self }
     }
 
     /// Requests a protocol from the server of each encrypted connection, by the name that ALPN has for it.
@@ -65,13 +80,15 @@ impl Connector {
         connector
     }
 
-    /// Makes a connection. The first bytes that are read or written over it perform TLS's handshake.
+    /// Makes a connection, which performs TLS's handshake.
     pub(crate) fn connect(&self, context: &RemoteContext<'_>) -> Result<Stream, RemoteError> {
         let addresses = self.resolver.resolve(&self.host, context)?;
         let socket = connect::connect(&addresses, context)?;
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            return Ok(Stream::encrypted(socket, tls.session(&self.host)?));
+            let mut stream = Stream::encrypted(socket, tls.session(&self.host)?);
+            self.shake_hands(&mut stream, &addresses, context)?;
+            return Ok(stream);
         }
         Ok(Stream::plain(socket))
     }

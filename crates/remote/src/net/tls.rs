@@ -38,6 +38,16 @@ struct Settings {
     config: Arc<ClientConfig>,
 }
 
+/// Begins a session whose server is not trusted: its first message shows whether the server speaks TLS, and no other one is sent.
+pub(super) fn unverified(host: &Host) -> Result<ClientConnection, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config = config.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+    let name =
+        ServerName::try_from(host.name.clone()).map_err(|error| rustls::Error::General(error.to_string()))?;
+    ClientConnection::new(Arc::new(config), name)
+}
+
 impl Tls {
     pub(crate) fn new(options: &OpenOptions) -> Self {
         let OpenOptions { authorities, client_certificate, .. } = options;

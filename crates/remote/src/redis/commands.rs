@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use opkeep_cache::{ClaimAnswer, LeaseValue, PutAnswer};
+use opkeep_cache::{ClaimAnswer, EngineSpace, LeaseValue, PutAnswer};
 
 use super::error::Failure;
 use super::wire::{Reply, write_request};
@@ -161,6 +161,18 @@ pub(super) fn scanned(reply: Reply) -> Result<(Vec<u8>, Vec<Vec<u8>>), Failure> 
     Ok((cursor, keys.collect::<Result<_, _>>()?))
 }
 
+/// The limit in the answer to `INFO memory`, if there is one.
+pub(super) fn space(info: &[u8]) -> Option<EngineSpace> {
+    let info = String::from_utf8_lossy(info);
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let number = |name| field(name).and_then(|digits| digits.trim().parse().ok());
+    let limit = number("maxmemory").filter(|limit| *limit > 0)?;
+    let mut space = EngineSpace::new(number("used_memory")?, limit);
+    // Kernels have no time to live, so `volatile-lru` and the like evict leases only.
+    space.evicts = field("maxmemory_policy").is_some_and(|policy| policy.starts_with("allkeys-"));
+    Some(space)
+}
+
 /// Returns a pattern of `SCAN` that the texts that begin with `prefix` match, and no others.
 pub(super) fn pattern(prefix: &str) -> String {
     let mut pattern = String::new();
@@ -188,4 +200,27 @@ pub(super) fn listed(idle: Reply, size: Reply) -> Result<Option<(Option<Duration
         other => return Err(unexpected(other, "a time")),
     };
     Ok(Some((idle, bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_space_of_a_server_with_a_limit() {
+        let of = |used: u64, limit: u64, policy: &str| {
+            let rest = "used_memory_human:1K\r\nmaxmemory_human:2K";
+            let info = format!(
+                "# Memory\r\nused_memory:{used}\r\n{rest}\r\nmaxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n"
+            );
+            space(info.as_bytes())
+                .map(|space| (space.used, space.limit, space.evicts, space.is_nearly_full()))
+        };
+        assert_eq!(of(89, 100, "noeviction"), Some((89, 100, false, false)));
+        assert_eq!(of(95, 100, "noeviction"), Some((95, 100, false, true)));
+        assert_eq!(of(95, 100, "volatile-lru"), Some((95, 100, false, true)));
+        assert_eq!(of(100, 100, "allkeys-lru"), Some((100, 100, true, false)));
+        assert_eq!(of(95, 0, "noeviction"), None);
+        assert_eq!(space(b"# Memory\r\n"), None);
+    }
 }

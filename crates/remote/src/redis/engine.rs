@@ -1,10 +1,12 @@
 //! The engine: calls in batches, each of which is one round trip.
 
+#[cfg(feature = "tls")]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use opkeep_cache::{
-    Capabilities, ClaimAnswer, ClaimTerms, ExclusiveCreate, LeaseToken, LeaseValue, ListedObject, Listing,
-    ObjectName, PutAnswer, RemoteContext, RemoteEngine, RemoteError, RemoteObject,
+    Capabilities, ClaimAnswer, ClaimTerms, EngineSpace, ExclusiveCreate, LeaseToken, LeaseValue,
+    ListedObject, Listing, ObjectName, PutAnswer, RemoteContext, RemoteEngine, RemoteError, RemoteObject,
 };
 
 use super::cluster::ClusterRefusal;
@@ -12,6 +14,8 @@ use super::commands;
 use super::connection::{Connection, Session};
 use super::error::Failure;
 use super::wire::{LARGEST_STRING, Reply, write_head, write_request, write_word};
+#[cfg(feature = "tls")]
+use crate::net::PlainRequest;
 use crate::net::{Connector, Pool, check};
 use crate::url::{RedisUrl, RemoteUrl};
 
@@ -23,6 +27,10 @@ const MOST_BYTES: usize = 4 << 20;
 /// The size of objects that are requested at once, after the first request showed their sizes.
 const MOST_REQUESTED: usize = 32 << 20;
 
+/// A server without TLS answers to this, with or without the password.
+#[cfg(feature = "tls")]
+const PING: PlainRequest<'static> = PlainRequest { bytes: b"PING\r\n", answers: b"+-" };
+
 /// A Redis server.
 pub(crate) struct RedisEngine {
     url: RedisUrl,
@@ -30,12 +38,25 @@ pub(crate) struct RedisEngine {
     connector: Connector,
     pool: Pool<Connection>,
     cluster: ClusterRefusal,
+    /// Whether the server has answered, or was asked whether it speaks TLS.
+    #[cfg(feature = "tls")]
+    is_known: AtomicBool,
 }
 
 impl RedisEngine {
     pub(crate) fn new(url: RedisUrl, connector: Connector) -> Self {
         let location = RemoteUrl::Redis(url.clone()).to_string();
-        Self { url, location, connector, pool: Pool::new(), cluster: ClusterRefusal::default() }
+        #[cfg(feature = "tls")]
+        let connector = connector.with_plain_request(PING);
+        Self {
+            url,
+            location,
+            connector,
+            pool: Pool::new(),
+            cluster: ClusterRefusal::default(),
+            #[cfg(feature = "tls")]
+            is_known: AtomicBool::new(false),
+        }
     }
 
     /// Makes a call over an idle connection or a new one. If the server had closed the idle one, the call is made again over a new
@@ -59,15 +80,37 @@ impl RedisEngine {
             self.pool.clear();
             attempt = Attempt::Second;
         }
-        let mut connection = Connection::open(&self.connector, &self.url, context)?;
+        let mut connection = match Connection::open(&self.connector, &self.url, context) {
+            Err(RemoteError::Unreachable { .. }) if self.demands_tls(context) => return Err(without_tls()),
+            opened => opened?,
+        };
         let answer = call(&mut connection.within(context), attempt);
+        if matches!(&answer, Err(failure) if failure.is_disconnect()) && self.demands_tls(context) {
+            return Err(without_tls());
+        }
         self.end(connection, answer)
+    }
+
+    /// Whether a server that closed its first connection demands TLS. A server with TLS closes a connection without.
+    #[cfg(feature = "tls")]
+    fn demands_tls(&self, context: &RemoteContext<'_>) -> bool {
+        let is_first = !self.is_known.swap(true, Ordering::Relaxed);
+        is_first && !self.url.tls && self.connector.speaks_tls(context)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn demands_tls(&self, _: &RemoteContext<'_>) -> bool {
+        false
     }
 
     /// Keeps the connection, unless answers may be left in it.
     fn end<T>(&self, mut connection: Connection, answer: Result<T, Failure>) -> Result<T, RemoteError> {
-        if matches!(answer, Ok(_) | Err(Failure::Server(_))) && connection.end() {
-            self.pool.keep(connection);
+        if matches!(answer, Ok(_) | Err(Failure::Server(_))) {
+            #[cfg(feature = "tls")]
+            self.is_known.store(true, Ordering::Relaxed);
+            if connection.end() {
+                self.pool.keep(connection);
+            }
         }
         if let Err(Failure::Server(error)) = &answer
             && error.is_of_cluster()
@@ -161,6 +204,10 @@ impl RedisEngine {
         }
         Ok((count, bytes))
     }
+}
+
+fn without_tls() -> RemoteError {
+    RemoteError::Unreachable { reason: "the server demands TLS, and the URL is one without it".to_owned() }
 }
 
 /// Which attempt a call is.
@@ -383,5 +430,19 @@ impl RemoteEngine for RedisEngine {
             })?;
         }
         Ok(())
+    }
+
+    fn space(&self, context: &RemoteContext<'_>) -> Result<Option<EngineSpace>, RemoteError> {
+        let mut request = Vec::new();
+        write_request(&mut request, &[b"INFO", b"memory"]);
+        self.call(context, |session, _| {
+            session.send(&request, 1)?;
+            match session.reply()? {
+                Reply::String(info) => Ok(commands::space(&info)),
+                // These credentials may not see it, or the server has no such command.
+                Reply::Error(_) => Ok(None),
+                other => Err(commands::unexpected(other, "a text")),
+            }
+        })
     }
 }

@@ -22,6 +22,8 @@ const DEEPEST: usize = 4;
 /// The most that memory grows by before the bytes for it have arrived: the server states the length, and may lie.
 const GROWTH: usize = 1 << 20;
 const BUFFER: usize = 64 << 10;
+/// The first bytes of what a server with TLS answers to a request without: an alert, or a message of the handshake.
+const TLS_RECORDS: [u8; 2] = [0x15, 0x16];
 
 /// An answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -130,6 +132,9 @@ impl<R: Read> Replies<'_, R> {
     fn head(&mut self) -> Result<Head, Failure> {
         // Another protocol may never send the end of a line.
         let kind = self.ready()?[0];
+        if TLS_RECORDS.contains(&kind) {
+            return Err(Failure::Invalid("the server demands TLS, and the URL is one without it".to_owned()));
+        }
         if !b"+-:$*".contains(&kind) {
             return Err(Failure::Invalid(format!("an answer of the unknown type {kind:#04x}")));
         }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
@@ -20,6 +21,7 @@ use crate::s3::options;
 pub(crate) fn trials() -> Vec<Trial> {
     let full = RedisOptions { memory: Some((1, "noeviction")), ..RedisOptions::default() };
     let small = RedisOptions { memory: Some((1 << 20, "allkeys-lru")), ..RedisOptions::default() };
+    let fills_up = RedisOptions { memory: Some((2 << 20, "noeviction")), ..RedisOptions::default() };
     let test = |name: &str, run: fn()| {
         Trial::test(format!("check/{name}"), move || {
             run();
@@ -39,6 +41,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("check/a Redis that evicts almost everything", ServerKind::Redis(small), almost_full),
         test("a directory has leases that nothing proves", directory),
         test("an engine that is gone", gone),
+        trial("check/a Redis that is full after the first objects", ServerKind::Redis(fills_up), fills),
+        test("an engine that is full after the first objects", full_later),
+        test("an engine that hangs is called once", hangs),
         test("an interrupted check leaves nothing", interrupted),
         test("engines that do not do what they should", liars),
         test("an engine that stores and does not answer", lost_answers),
@@ -206,6 +211,44 @@ fn of_fake(remote: &FakeRemote, cancel: Option<&CancelToken>) -> Result<CheckRep
     let mut options = CheckOptions::default();
     (options.rounds, options.max_object_bytes, options.cancel) = (3, 1 << 20, cancel);
     check_clients(clients, &options)
+}
+
+/// Small kernels are stored until the memory is used up, so an object alone proves nothing.
+fn fills(server: Server) -> Result<(), Failed> {
+    // The server uses about one of its two MiB for itself.
+    for number in 0..40 {
+        send(&server, &format!("SET filler{number} {}", "x".repeat(32 << 10)));
+    }
+    let report = of_server(&server);
+    assert!(matches!(&report.access, Access::Full { reason } if reason.starts_with("OOM ")), "{report:#?}");
+    assert!(report.is_usable() && report.race.is_none() && report.batch.is_none());
+    let space = report.space.unwrap();
+    assert_eq!((space.limit, space.evicts, space.is_nearly_full()), (2 << 20, false, true));
+    Ok(())
+}
+
+fn full_later() {
+    let remote = FakeRemote::new();
+    let (tier, puts) = (remote.clone(), AtomicUsize::new(0));
+    remote.on_call(move |call, _| {
+        let is_full = call == RemoteCall::Put && puts.fetch_add(1, Ordering::SeqCst) >= 2;
+        tier.set_faults(RemoteFaults { is_full, ..RemoteFaults::default() });
+    });
+    let report = of_fake(&remote, None).unwrap();
+    assert_eq!(report.access, Access::Full { reason: "a test".to_owned() });
+    assert!(report.objects.as_ref().unwrap().is_ok() && report.batch.is_none() && report.is_usable());
+    assert_eq!((report.left.objects, report.space), (0, None));
+}
+
+/// It is not asked to delete what was not stored.
+fn hangs() {
+    let remote = faulty(RemoteFaults { delay: Duration::from_secs(3600), ..RemoteFaults::default() });
+    let clients = (0..2).map(|_| Arc::new(remote.clone()) as Arc<dyn RemoteEngine>).collect();
+    let mut options = CheckOptions::default();
+    options.call_timeout = Duration::from_millis(50);
+    let error = check_clients(clients, &options).unwrap_err();
+    assert!(matches!(error, CheckError::Remote { source: RemoteError::TimedOut, .. }), "{error:?}");
+    assert_eq!(remote.calls(), [RemoteCall::Get]);
 }
 
 fn interrupted() {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use opkeep_cache::{ExclusiveCreate, RemoteError};
+use opkeep_cache::{EngineSpace, ExclusiveCreate, RemoteError};
 use opkeep_remote::check::{
     Access, Batch, CheckReport, CounterCheck, Largest, LeaseCheck, ListingCheck, ObjectCheck, Race,
 };
@@ -54,7 +54,9 @@ pub(super) fn rows(report: &CheckReport) -> Vec<Row> {
         let consequence = consequence.into();
         Row { name, result, finding, consequence }
     };
-    let mut rows = vec![row("access", access(&report.access)), row("round trip", round_trip(report))];
+    let mut rows = vec![row("access", access(&report.access))];
+    rows.extend(report.space.as_ref().map(|found| row("space", space(found))));
+    rows.push(row("round trip", round_trip(report)));
     let writes = report.access == Access::ReadWrite;
     rows.extend(report.objects.as_ref().map(|found| row("objects", tried(found, objects))));
     if writes {
@@ -100,6 +102,20 @@ fn access(access: &Access) -> Finding {
         Access::Full { reason } => (Limited, format!("full: {}", shortened(reason, MAX_ERROR)), READS),
         Access::Failed(error) => (Wrong, failed(error), READS),
         _ => (Wrong, "storing fails".to_owned(), READS),
+    }
+}
+
+fn space(space: &EngineSpace) -> Finding {
+    let mut finding = format!("{} of {} used", bytes(space.used), bytes(space.limit));
+    finding.push_str(if space.evicts { "; the least useful is evicted" } else { "; nothing is evicted" });
+    match (space.evicts, space.is_nearly_full()) {
+        (true, _) => (Good, finding, "what is evicted is compiled again"),
+        (false, false) => (Limited, finding, "when it is full, kernels are refused"),
+        (false, true) => (
+            Limited,
+            format!("nearly full: {finding}"),
+            "kernels are refused, now or soon; raise the limit, or let it evict",
+        ),
     }
 }
 
