@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use opkeep_cache::{
-    ListedObject, Namespace, ObjectName, RemoteContext, RemoteEngine, RemoteError, StoredKind, StoredName,
+    IdleTimeout, ListedObject, Namespace, ObjectName, RemoteContext, RemoteEngine, RemoteError, StoredKind,
+    StoredName,
 };
 use opkeep_fs::CancelToken;
 use opkeep_remote::{CHECK_PREFIX, RemoteSettings, SettingText, is_check_object, list_all};
@@ -21,6 +22,8 @@ use crate::ui::text::counted;
 
 /// The maximum time of one call: a part of a listing has a thousand objects.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// The maximum time in a call in which the engine sends nothing. docs/remote.md states it for all commands.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The number of objects after which the progress of a listing is shown again.
 const SHOWN_STEP: usize = 1000;
@@ -70,6 +73,7 @@ pub(super) struct RemoteCache {
     pub(super) engine: Arc<dyn RemoteEngine>,
     pub(super) namespace: Namespace,
     pub(super) cancel: CancelToken,
+    idle: IdleTimeout<'static>,
 }
 
 /// The objects of a namespace.
@@ -93,11 +97,20 @@ impl RemoteCache {
     pub(super) fn open(args: &RemoteUrl, output: &Output) -> anyhow::Result<Self> {
         let settings = args.settings(&TrustArgs::default());
         let (engine, namespace) = (engine(&settings)?, settings.namespace()?);
-        Ok(Self { engine, namespace, cancel: output.cancel_on_signal() })
+        Ok(Self {
+            engine,
+            namespace,
+            cancel: output.cancel_on_signal(),
+            idle: IdleTimeout::new(IDLE_TIMEOUT),
+        })
     }
 
+    /// Returns the limits of a call that begins now. A command makes one call at a time.
     pub(super) fn context(&self) -> RemoteContext<'_> {
-        RemoteContext::new(Instant::now() + CALL_TIMEOUT, Some(&self.cancel))
+        let context = RemoteContext::new(Instant::now() + CALL_TIMEOUT, Some(&self.cancel));
+        let context = context.with_idle_timeout(&self.idle);
+        context.note_progress();
+        context
     }
 
     /// Adds the engine to an error of a call.
@@ -208,8 +221,20 @@ mod tests {
         }
         engine.set_faults(faults);
         let (namespace, cancel) = (Namespace::default(), CancelToken::new());
-        let remote = RemoteCache { engine: Arc::new(engine), namespace, cancel };
+        let idle = IdleTimeout::new(Duration::from_millis(200));
+        let remote = RemoteCache { engine: Arc::new(engine), namespace, cancel, idle };
         Ok(remote.contents(&Output::terminal(Format::Text))?.foreign)
+    }
+
+    /// Each part may take as long as the engine may be idle.
+    #[test]
+    fn an_engine_that_hangs_ends_a_listing() {
+        assert!(IDLE_TIMEOUT <= Duration::from_secs(10));
+        let slow =
+            RemoteFaults { delay: Duration::from_millis(60), empty_parts: 5, ..RemoteFaults::default() };
+        assert_eq!(listed(slow).unwrap(), 3);
+        let hangs = RemoteFaults { delay: Duration::from_secs(3600), ..RemoteFaults::default() };
+        assert!(format!("{:#}", listed(hangs).unwrap_err()).contains("did not answer in time"));
     }
 
     #[test]

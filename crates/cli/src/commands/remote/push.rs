@@ -128,7 +128,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         .unwrap_or_else(PoisonError::into_inner)
         .iter()
         // A build continues without the engine; here is none.
-        .for_each(|text| output.print_warning(text.trim_end_matches("; building without it")));
+        .for_each(|text| {
+            let of_build = ["; building without it", "; the kernels are sent later"];
+            let text = of_build.iter().fold(text.as_str(), |text, end| text.trim_end_matches(end));
+            output.print_warning(text);
+        });
     if targets.is_empty() {
         text.line("the store is empty");
     }
