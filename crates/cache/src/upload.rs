@@ -63,7 +63,7 @@ impl UploadState {
 
 /// The uploads of one process that have not ended.
 pub(crate) struct Uploads {
-    /// The maximum size of all entries that wait.
+    /// The maximum size of all entries that wait, if there are several.
     limit: u64,
     state: Mutex<State>,
     changed: Condvar,
@@ -85,11 +85,12 @@ impl Uploads {
         Arc::new(Self { limit, state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// Sends an entry soon. If too much waits, or no thread can be started, the upload ends at once.
+    /// Sends an entry soon. If too much waits, or no thread can be started, the upload ends at once. An entry that is larger than all that
+    /// may wait, waits alone: if none were sent, each host would build it.
     pub(crate) fn add(self: &Arc<Self>, upload: Upload) {
         let bytes = upload.entry.file().len() as u64;
         let mut state = self.locked();
-        if state.bytes.saturating_add(bytes) > self.limit {
+        if state.bytes > 0 && state.bytes.saturating_add(bytes) > self.limit {
             drop(state);
             upload.remote.not_sent(1, false, "too many kernels wait for their upload");
             return drop(Batch::unsent(vec![upload]));

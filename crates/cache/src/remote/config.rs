@@ -37,7 +37,8 @@ pub struct RemoteConfig {
     /// pause the engine. It applies neither to calls that store objects, nor to callers that have no other way than to wait
     /// ([`WaitBudget::unlimited`](crate::WaitBudget::unlimited)).
     pub idle_timeout: Duration,
-    /// The maximum size of the entries that wait for their upload, in bytes; 64 MiB by default. An entry above that is sent later.
+    /// The maximum size of the entries that wait for their upload, in bytes; 64 MiB by default. An entry above that is sent later, unless
+    /// no other one waits.
     pub upload_limit: u64,
     pub(super) health: Arc<Health>,
 }

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use opkeep_cache::{
 };
 use opkeep_digest::Digest;
 use opkeep_store::{CacheMode, Entry, EntryBuilder, StoreConfig};
-use opkeep_testkit::remote::FakeRemote;
+use opkeep_testkit::remote::{FakeRemote, RemoteCall};
 use tempfile::TempDir;
 
 /// The settings of a host that shares entries through `remote`.
@@ -241,4 +242,16 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
         assert!(began.elapsed() < Duration::from_secs(20), "waited too long for: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// The engine holds up uploads until the result is set.
+pub(crate) fn held_up(remote: &FakeRemote) -> Arc<AtomicBool> {
+    let go = Arc::new(AtomicBool::new(false));
+    let may_go = Arc::clone(&go);
+    remote.on_call(move |call, _| {
+        if call == RemoteCall::Put {
+            until("the upload", || may_go.load(Ordering::SeqCst));
+        }
+    });
+    go
 }

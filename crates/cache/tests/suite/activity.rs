@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test leaves the lock of a killed process")]
 
 use std::fs;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,8 +16,8 @@ use opkeep_store::{Entry, Statistics};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
 
 use crate::common::{
-    Host, TARGET, build, builder, claim, entry_name, hit, key, lease_name, pending, publish, settle, take,
-    text, until,
+    Host, TARGET, build, builder, claim, entry_name, held_up, hit, key, lease_name, pending, publish, settle,
+    take, text, until,
 };
 use crate::signing::{Key, RIGHT, cache, file, name_of, new_key, remote_config, trust};
 
@@ -251,12 +252,18 @@ fn what_is_not_sent_counts_by_its_reason() {
     }
     publish(build(claim(&cache, "relu")), 1);
     assert_eq!(events.take(), ["sent 1"]);
-    // One above the limit of the queue.
+    // One above the limit of the queue, while one is being sent and one waits.
     let mut small = remote_config(&remote);
     small.upload_limit = 10;
     let (_, cache) = events.open(&Host::new(), &small);
+    let (go, puts, object) = (held_up(&remote), remote.count(RemoteCall::Put), text(2));
+    for name in ["gelu", "mish"] {
+        build(claim(&cache, name)).publish(&builder(&object)).unwrap();
+        remote.wait_for(RemoteCall::Put, puts + 1);
+    }
     publish(build(claim(&cache, "tanh")), 1);
     assert_eq!((cache.activity().uploads_unsent, events.take()), (1, vec!["not sent 1 false".to_owned()]));
+    go.store(true, Ordering::SeqCst);
 }
 
 /// The tier is paused once, by whichever call notices it.

@@ -2,8 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test writes a mark of an earlier version")]
 
 use std::fs;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use opkeep_cache::{
@@ -14,8 +13,8 @@ use opkeep_testkit::remote::RemoteCall::{Claim as ClaimCall, Put, Release};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 
 use crate::common::{
-    Host, TARGET, build, builder, claim, config, entry_name, hit, key, local_builder, pending, publish,
-    settle, take, text, until,
+    Host, TARGET, build, builder, claim, config, entry_name, held_up, hit, key, local_builder, pending,
+    publish, settle, take, text,
 };
 
 fn open(host: &Host, remote: &RemoteConfig) -> (Cache, TargetCache) {
@@ -54,18 +53,6 @@ fn entries(remote: &FakeRemote) -> Vec<ObjectName> {
 
 fn fails(is_gone: bool) -> RemoteFaults {
     RemoteFaults { is_gone, ..RemoteFaults::default() }
-}
-
-/// The engine holds up the first upload until `go`.
-fn held_up(remote: &FakeRemote) -> Arc<AtomicBool> {
-    let go = Arc::new(AtomicBool::new(false));
-    let may_go = Arc::clone(&go);
-    remote.on_call(move |call, _| {
-        if call == Put {
-            until("the upload", || may_go.load(Ordering::SeqCst));
-        }
-    });
-    go
 }
 
 #[test]
@@ -234,11 +221,34 @@ fn a_full_queue_drops_the_upload_and_keeps_the_mark() {
     let mut config = config(&remote);
     config.upload_limit = 10;
     let (cache, target) = open(&host, &config);
+    let go = held_up(&remote);
+    // One is being sent, and one waits.
+    let object = text(2);
+    for name in ["gelu", "tanh"] {
+        assert!(build(claim(&target, name)).publish(&builder(&object)).unwrap().remote);
+        remote.wait_for(Put, 1);
+    }
     assert!(!publish(build(claim(&target, "relu")), 1).remote);
-    assert_eq!((cache.finish_uploads(soon(), None), unsent(&target), remote.count(Put)), (0, 1, 0));
+    assert_eq!((unsent(&target), entries(&remote).len()), (3, 0));
     assert!(!remote.is_leased(&key("relu")), "the lease is released");
+    go.store(true, Ordering::SeqCst);
+    assert_eq!((cache.finish_uploads(soon(), None), unsent(&target), entries(&remote).len()), (0, 1, 2));
     assert_eq!(target.push_unsent(None, None).sent, 1);
     assert!(remote.object(&entry_name("relu")).is_some());
+}
+
+/// Otherwise a host that waits would find neither the lease nor the entry, and each host would build a large one.
+#[test]
+fn an_entry_that_is_larger_than_the_queue_is_sent_alone() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let mut config = config(&remote);
+    config.upload_limit = 10;
+    let ((_, target), waiting) = (open(&one, &config), other.with_remote(&config));
+    let ticket = build(claim(&target, "relu"));
+    let waiter = pending(claim(&waiting, "relu"));
+    assert!(publish(ticket, 1).remote);
+    assert_eq!(hit(settle(&waiting, Claim::Pending(waiter))), (1, Source::Remote));
+    assert_eq!(unsent(&target), 0);
 }
 
 #[test]
