@@ -354,3 +354,24 @@ fn no_call_asks_for_more_than_an_engine_answers_in_time() {
     drop(waiting);
     assert!((1..=1024).contains(&most.load(Ordering::SeqCst)), "{most:?}");
 }
+
+/// A killed process of this host had the leases, which one host takes over. It releases them with its own.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test leaves the locks of a killed process")]
+fn leases_that_were_taken_over_are_released_in_one_call() {
+    const COUNT: usize = 16;
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let cache = host.with_remote(&config(&remote));
+    let value = LeaseValue::new(LeaseToken::new([7; 16]), 0).to_string();
+    for number in 0..COUNT {
+        remote.set_object(&lease_name(&name(number), 0), value.clone().into_bytes());
+        let lock = host.lock_path(&key(&name(number)));
+        std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        std::fs::write(lock, format!("note: lease 0 {value}")).unwrap();
+    }
+    let claims = cache.get_or_begin_many(&keys(COUNT), COUNT, &Query::new(&take)).unwrap();
+    let tickets: Vec<_> = claims.into_iter().map(|claim| build(claim.unwrap())).collect();
+    assert_eq!(remote.object_names().len(), 2 * COUNT);
+    Ticket::drop_all(tickets);
+    assert_eq!((remote.count(Release), remote.object_names().len()), (2, 0));
+}

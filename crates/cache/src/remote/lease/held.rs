@@ -128,15 +128,21 @@ impl HeldLeases {
         }
     }
 
-    /// Releases leases: the stale ones below them first, or a newcomer would wait for those.
+    /// Releases leases: the stale ones below them first, or a newcomer would wait for those. The leases of one holder are released in one
+    /// call.
     fn release(&self, leases: Vec<Lease>) {
+        let mut stale: Vec<(LeaseToken, Vec<ObjectName>)> = Vec::new();
         let mut names = Vec::with_capacity(leases.len());
         for Lease { name, below, .. } in leases {
             for (name, token) in below {
-                self.client.release(&[name], &token);
+                match stale.iter_mut().find(|(holder, _)| *holder == token) {
+                    Some((_, names)) => names.push(name),
+                    None => stale.push((token, vec![name])),
+                }
             }
             names.push(name);
         }
+        stale.iter().for_each(|(token, names)| self.client.release(names, token));
         self.client.release(&names, &self.token);
     }
 }
