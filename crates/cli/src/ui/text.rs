@@ -204,6 +204,18 @@ pub(crate) fn first_names(mut names: impl Iterator<Item = String>, limit: usize)
     first.join(", ")
 }
 
+/// Returns the names of each reason, in the order in which the reasons appear first: for a list that states each reason once.
+pub(crate) fn by_reason<R: PartialEq, N>(items: impl Iterator<Item = (R, N)>) -> Vec<(R, Vec<N>)> {
+    let mut groups: Vec<(R, Vec<N>)> = Vec::new();
+    for (reason, name) in items {
+        match groups.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((reason, vec![name])),
+        }
+    }
+    groups
+}
+
 /// Returns a number with its noun: `1 kernel`, `2 kernels`, `2 misses`.
 pub(crate) fn counted(count: impl TryInto<u64>, what: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);

@@ -252,6 +252,14 @@ fn damaged_and_incomplete_bundles_change_nothing() {
     let list = refused["files"][0]["refused"].as_array().unwrap();
     assert_eq!((list.len(), &list[0]["reason"]), (place.entries().len(), &"damaged".into()));
     assert!(other.entries().is_empty());
+    // One line for the reason, whatever the number of kernels.
+    let refused = other.run(&["bundle", "import", "damaged"]).ended_with(1);
+    let lines: Vec<_> = refused.stdout.lines().filter(|line| line.starts_with("  damaged ")).collect();
+    let count = format!(" {} kernels: ", place.entries().len());
+    assert!(
+        matches!(lines[..], [line] if line.contains(&count) && line.contains(", ... of cpu-")),
+        "{refused:?}"
+    );
     other.run(&["bundle", "import", "missing"]).ended_with(2).says("cannot read `missing`");
     other.run(&["bundle", "import", "tmp"]).ended_with(2).says("cannot read `tmp`");
 }

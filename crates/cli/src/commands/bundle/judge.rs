@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::trust::Trust;
 use crate::ui::json;
-use crate::ui::text::Text;
+use crate::ui::text::{Text, by_reason, counted, first_names};
 
 /// An entry that is not taken.
 #[derive(Clone, Debug, Serialize)]
@@ -70,7 +70,11 @@ impl LeftOut {
     /// The entry of a bundle that an error is about.
     pub(crate) fn indexed(entry: &IndexedEntry<'_>, error: &BundleError) -> Self {
         let reason = if error.is_io() { Reason::Io } else { Reason::Damaged };
-        Self::new(entry.target, entry.key, reason, error)
+        match error {
+            // The other fields name the entry.
+            BundleError::Entry { problem, .. } => Self::new(entry.target, entry.key, reason, problem),
+            _ => Self::new(entry.target, entry.key, reason, error),
+        }
     }
 }
 
@@ -112,14 +116,22 @@ pub(crate) fn kernel_name(entry: &Entry) -> String {
     header.map(|header| format!("{} ({})", header.name, header.op_type)).unwrap_or_default()
 }
 
-/// Returns a line for each entry that is not taken, and the number of those that are not listed.
+/// Returns a line for each reason, with the number of entries and the first of them, and the number of entries that are not listed.
 pub(crate) fn left_out_text(left_out: &[LeftOut], text: &mut Text) {
-    /// The maximum number of entries that are listed.
+    /// The maximum number of reasons that are listed.
     const MAX_LISTED: usize = 20;
-    let line = |left: &LeftOut| {
-        format!("  {:<12} {} of {}: {}", left.reason.name(), left.key, left.target, left.why)
+    /// The maximum number of keys that a line lists.
+    const MAX_KEYS: usize = 2;
+    let reasons = by_reason(left_out.iter().map(|left| ((left.reason, &left.target, &left.why), left.key)));
+    let line = |((reason, target, why), keys): &((Reason, &String, &String), Vec<Digest>)| {
+        let count =
+            if let [_, _, ..] = &keys[..] { counted(keys.len(), "kernel") + ": " } else { String::new() };
+        let keys = first_names(keys.iter().map(Digest::to_string), MAX_KEYS);
+        format!("  {:<12} {count}{keys} of {target}: {why}", reason.name())
     };
-    text.list(left_out.iter().map(line), MAX_LISTED, |more| {
-        format!("  and {} more", crate::ui::text::counted(more, "kernel"))
-    });
+    reasons.iter().take(MAX_LISTED).for_each(|reason| text.line(line(reason)));
+    let more: usize = reasons.iter().skip(MAX_LISTED).map(|(_, keys)| keys.len()).sum();
+    if more > 0 {
+        text.line(format_args!("  and {} more", counted(more, "kernel")));
+    }
 }

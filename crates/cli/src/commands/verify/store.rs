@@ -20,7 +20,7 @@ use crate::input::store::StorePath;
 use crate::ui::json::{self, OrError};
 use crate::ui::output::{Output, chain};
 use crate::ui::progress::Progress;
-use crate::ui::text::{Text, bytes, columns, counted};
+use crate::ui::text::{Text, by_reason, bytes, columns, counted, first_names};
 
 /// An entry that is valid as far as it can be checked, but cannot be checked completely.
 #[derive(Serialize)]
@@ -150,11 +150,7 @@ impl CheckedStores {
             let other_files: Vec<&OtherFile> =
                 report.other_files.iter().filter(|file| self.seen.insert(file.path.clone())).collect();
             details.extend(report.problems.iter().map(problem_line));
-            for Unverifiable { key, group, why } in &unverifiable {
-                let group = group.as_ref().map_or_else(String::new, |group| format!(" ({group})"));
-                details
-                    .line(format_args!("note       {key}{group} of {name} cannot be judged in full: {why}"));
-            }
+            details.append(&unverifiable_text(&name, &unverifiable));
             for (framework, count) in &frameworks {
                 details.line(format_args!("{framework} made {} of {name}", counted(*count, "kernel")));
             }
@@ -214,6 +210,24 @@ impl Counts {
         let [valid, refused, unreadable, faults] = numbers;
         vec![target.to_owned(), size, valid, refused, unreadable, faults]
     }
+}
+
+/// Returns a line for each reason why kernels cannot be judged in full, with the first of them.
+fn unverifiable_text(target: &str, unverifiable: &[Unverifiable]) -> Text {
+    let named = |one: &Unverifiable| match &one.group {
+        Some(group) => format!("{} ({group})", one.key),
+        None => one.key.to_string(),
+    };
+    let reasons = by_reason(unverifiable.iter().map(|one| (&one.why, named(one))));
+    let line = |(why, names): (&String, Vec<String>)| {
+        let kernels = match names.len() {
+            1 => String::new(),
+            count => counted(count, "kernel") + ": ",
+        };
+        let names = first_names(names.into_iter(), 2);
+        Text::of(format_args!("note       {kernels}{names} of {target} cannot be judged in full: {why}"))
+    };
+    reasons.into_iter().map(line).collect()
 }
 
 /// Returns a table with a line for each target.
