@@ -1,12 +1,13 @@
-//! Where checks and probes store objects: in a namespace of their own, so that what a killed one leaves is found.
+//! Where checks and probes store objects: in a namespace of their own, or in one that the caller names, each below a target of its own.
+//! So what a killed one leaves is found.
 
 use std::hash::{BuildHasher, RandomState};
 
 use opkeep_cache::ObjectName;
 
-/// The namespace of all checks.
+/// The namespace of all probes, and of the checks for which none is named.
 pub(crate) const NAMESPACE: &str = "check";
-/// What the names of all objects of checks and probes begin with.
+/// What the names of all objects of probes begin with, and those of the checks for which no namespace is named.
 pub const CHECK_PREFIX: &str = "v1/check/";
 /// What a target of a check begins with, before 16 random digits.
 const TARGET: &str = "check-";
@@ -22,12 +23,15 @@ pub(crate) fn probe_name() -> Result<ObjectName, opkeep_cache::ObjectNameError> 
     ObjectName::new(format!("{CHECK_PREFIX}{}/probe", new_target()))
 }
 
-/// Whether an object is one of a check or a probe. Each deletes its own at its end, unless it is killed: one that is old may be
-/// deleted.
+/// Whether an object is one of a check or a probe, in whatever namespace. Each deletes its own at its end, unless it is killed: one that is
+/// old may be deleted.
 pub fn is_check_object(name: &ObjectName) -> bool {
-    let target = name.as_str().strip_prefix(CHECK_PREFIX).and_then(|rest| rest.split('/').next());
-    let digits = target.and_then(|target| target.strip_prefix(TARGET));
-    digits.is_some_and(|digits| digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    let mut parts = name.as_str().split('/');
+    let is_of_cache = parts.next() == Some("v1") && parts.next().is_some();
+    let digits = parts.next().and_then(|target| target.strip_prefix(TARGET));
+    let is_target =
+        |digits: &str| digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_of_cache && digits.is_some_and(is_target)
 }
 
 /// A random number, of the system's.
@@ -55,6 +59,8 @@ mod tests {
         {
             assert!(!is_check_object(&of(&namespace, other)), "{other}");
         }
-        assert!(!is_check_object(&of(&Namespace::default(), &new_target())));
+        assert!(is_check_object(&of(&Namespace::default(), &new_target())));
+        let elsewhere = ObjectName::new(format!("v2/check/{}/probe", new_target())).unwrap();
+        assert!(!is_check_object(&elsewhere));
     }
 }

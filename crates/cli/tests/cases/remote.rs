@@ -1,6 +1,9 @@
 //! `opkeep remote` on real servers.
 #![expect(clippy::unwrap_used, reason = "these tests are functions without `#[test]`")]
 
+use std::io::Write;
+use std::net::TcpStream;
+
 use libtest_mimic::{Failed, Trial};
 use opkeep_testkit::servers::{
     BuildGridOptions, CertificateKind, Server, ServerKind, TestAuthority, TlsFiles, trial, trial_with,
@@ -12,6 +15,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let grid = ServerKind::BuildGrid(BuildGridOptions::default());
     vec![
         trial("remote/commands on Redis", ServerKind::redis(), |server| commands(&server, "proven")),
+        trial("remote/a user of one namespace", ServerKind::redis(), |server| one_namespace(&server)),
         trial("remote/commands on moto", ServerKind::Moto, |server| commands(&server, "unproven")),
         trial("remote/commands on s3s-fs", ServerKind::S3sFs, |server| commands(&server, "shared")),
         trial("remote/commands on BuildGrid", grid.clone(), |server| without_listing(&server)),
@@ -90,6 +94,27 @@ fn commands(server: &Server, leases: &str) -> Result<(), Failed> {
     remote.run(&["gc", "--older-than", "0s", "--dry-run"]).ended_with(0).prints("would delete 1 kernel");
     remote.run(&["gc", "--older-than", "0s"]).ended_with(0).prints("deleted 1 kernel");
     remote.run(&["stats"]).ended_with(0).prints("in all 0 objects");
+    Ok(())
+}
+
+/// Credentials that reach one namespace: the check says what to name, and works with it.
+fn one_namespace(server: &Server) -> Result<(), Failed> {
+    let rights = "+mget +get +set +del +unlink +incrby +pexpire +eval +scan +object +memory";
+    let mut stream = TcpStream::connect(server.address())?;
+    write!(stream, "ACL SETUSER team on >hunter2 ~opkeep/v1/team/* {rights}\r\nQUIT\r\n")?;
+    std::io::copy(&mut stream, &mut std::io::sink())?;
+    let place = built();
+    let url = format!("redis://team:hunter2@{}", server.address());
+    let refused = place.run(&["remote", "check", &url]).ended_with(2);
+    refused.says("NOPERM").says("--remote-namespace NAME checks there");
+    let team = ["--remote-namespace", "team"];
+    let checked = place.run(&[&["remote", "check", &url], &team[..]].concat()).ended_with(0);
+    checked.prints("usable: hosts share kernels, and compile each once");
+    let checked = place.run_with(&["remote", "check", &url], &[("OPKEEP_REMOTE_NAMESPACE", "team")]);
+    checked.ended_with(0);
+    for command in [&["remote", "push", &url, "--all"][..], &["remote", "gc", &url]] {
+        place.run(&[command, &team].concat()).ended_with(0);
+    }
     Ok(())
 }
 

@@ -208,19 +208,24 @@ fn gc_deletes_what_is_old_or_too_much_and_nothing_else() {
 fn gc_deletes_what_killed_checks_left() {
     let (place, url) = shared();
     // A check of another host may still run; a product may have the namespace as well.
-    let old = write_object(&place, "../check/check-0123456789abcdef/e", "0", 1);
+    let old = [
+        write_object(&place, "../check/check-0123456789abcdef/e", "0", 1),
+        // Of a check with a namespace.
+        write_object(&place, "check-0123456789abcdef/e", "0", 1),
+    ];
     let kept = [
         write_object(&place, "../check/check-fedcba9876543210/e", "0", 0),
         write_object(&place, "../check/cpu-x86_64/e", "0", 400),
         write_object(&place, "../check/check-1/e", "0", 400),
-        write_object(&place, "check-0123456789abcdef/e", "0", 400),
+        write_object(&place, "check-fedcba9876543210/e", "0", 0),
+        write_object(&place, "../other/check-0123456789abcdef/e", "0", 400),
     ];
     let gc = |args: &[&str]| place.run(&[&["remote", "gc", &url], args].concat()).ended_with(0);
-    gc(&["--dry-run"]).prints("checks that were killed: would delete 1 object");
-    assert!(old.exists());
+    gc(&["--dry-run"]).prints("checks that were killed: would delete 2 objects");
+    assert!(old.iter().all(|path| path.exists()));
     let json = gc(&["--format", "json"]).json();
-    assert_eq!(json["left_by_checks"], 1, "{json}");
-    assert!(!old.exists() && kept.iter().all(|path| path.exists()));
+    assert_eq!((&json["left_by_checks"], &json["not_recognised"]), (&2.into(), &0.into()), "{json}");
+    assert!(!old.iter().any(|path| path.exists()) && kept.iter().all(|path| path.exists()));
     assert!(!gc(&[]).stdout.contains("checks"));
 }
 

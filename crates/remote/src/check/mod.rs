@@ -1,7 +1,8 @@
 //! What an engine really does: its server may be another program than its protocol says, or be set up in another way.
 //!
 //! Several clients, each with connections of its own, store objects, claim the same leases at the same moment, renew and release
-//! each other's, and so on. All is below [`CHECK_PREFIX`](crate::CHECK_PREFIX), with 16 random digits, and is deleted at the end.
+//! each other's, and so on. All is below [`CHECK_PREFIX`](crate::CHECK_PREFIX) or in a given namespace, below a target with 16 random
+//! digits, and is deleted at the end.
 //!
 //! The clients are threads of this process. What a file system of another host shows of these clients, it may show later to other
 //! hosts.
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opkeep_cache::fs::CancelToken;
-use opkeep_cache::{ExclusiveCreate, RemoteEngine, RemoteError};
+use opkeep_cache::{ExclusiveCreate, Namespace, RemoteEngine, RemoteError};
 use thiserror::Error;
 
 use crate::error::OpenError;
@@ -42,6 +43,8 @@ pub struct CheckOptions<'a> {
     pub max_object_bytes: u64,
     /// The maximum time of one call; 10 s by default.
     pub call_timeout: Duration,
+    /// The namespace in which the objects are, for credentials that reach no other names. By default one that is only for checks.
+    pub namespace: Option<&'a Namespace>,
     /// A token that ends the check early. What it stored is deleted nevertheless.
     pub cancel: Option<&'a CancelToken>,
 }
@@ -49,7 +52,8 @@ pub struct CheckOptions<'a> {
 impl Default for CheckOptions<'_> {
     fn default() -> Self {
         let call_timeout = Duration::from_secs(10);
-        Self { clients: 16, rounds: 20, max_object_bytes: 32 << 20, call_timeout, cancel: None }
+        let (namespace, cancel) = (None, None);
+        Self { clients: 16, rounds: 20, max_object_bytes: 32 << 20, call_timeout, namespace, cancel }
     }
 }
 
@@ -103,7 +107,8 @@ pub fn check_clients(
     }
     let location = engines[0].location().to_owned();
     let failed = |source| CheckError::Remote { location: location.clone(), source };
-    let session = Session::new(engines, options.call_timeout, options.cancel).map_err(failed)?;
+    let session = Session::new(engines, options.namespace, options.call_timeout, options.cancel);
+    let session = session.map_err(failed)?;
     let report = run(&session, options);
     let has_listing = report.as_ref().is_ok_and(|report| report.capabilities.has_listing);
     // A call that failed may have stored something nevertheless; without one, an engine that hangs is not asked again.

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use opkeep_cache::fs::CancelToken;
 use opkeep_cache::{
     Digest, LeaseToken, ListedObject, Namespace, ObjectName, ObjectNames, RemoteContext, RemoteEngine,
-    RemoteError,
+    RemoteError, StoredName,
 };
 
 use super::report::Leftovers;
-use crate::check_objects::{CHECK_PREFIX, NAMESPACE, new_target, random};
+use crate::check_objects::{NAMESPACE, new_target, random};
 use crate::listing::list_all;
 
 /// The time of the calls that delete what a check stored, which follow an interrupt as well.
@@ -21,6 +21,7 @@ const CLEANING: Duration = Duration::from_secs(10);
 /// Several clients of one engine, and the names that they use.
 pub(super) struct Session<'a> {
     pub(super) engines: Vec<Arc<dyn RemoteEngine>>,
+    namespace: Namespace,
     pub(super) target: String,
     pub(super) began: Instant,
     names: ObjectNames,
@@ -34,16 +35,18 @@ pub(super) struct Session<'a> {
 impl<'a> Session<'a> {
     pub(super) fn new(
         engines: Vec<Arc<dyn RemoteEngine>>,
+        namespace: Option<&Namespace>,
         call_timeout: Duration,
         cancel: Option<&'a CancelToken>,
     ) -> Result<Self, RemoteError> {
         let target = new_target();
         let invalid = |reason: String| RemoteError::Invalid { reason };
-        let namespace: Namespace = NAMESPACE.parse().map_err(|error| invalid(format!("{error}")))?;
+        let of_checks = || NAMESPACE.parse().map_err(|error| invalid(format!("{error}")));
+        let namespace = namespace.cloned().map_or_else(of_checks, Ok)?;
         let names = ObjectNames::new(&namespace, &target);
         let names = names.ok_or_else(|| invalid(format!("no names in `{target}`")))?;
         let (began, used, has_stored) = (Instant::now(), Mutex::default(), AtomicBool::new(false));
-        Ok(Self { engines, target, began, names, call_timeout, cancel, used, has_stored })
+        Ok(Self { engines, namespace, target, began, names, call_timeout, cancel, used, has_stored })
     }
 
     /// Records that a call is made that may store something.
@@ -99,7 +102,7 @@ impl<'a> Session<'a> {
 
     /// What the names of all objects of the check begin with.
     pub(super) fn prefix(&self) -> String {
-        format!("{CHECK_PREFIX}{}/", self.target)
+        format!("{}{}/", StoredName::prefix(&self.namespace), self.target)
     }
 
     /// Returns the content of an object, as a client sees it.

@@ -31,6 +31,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("check/Redis has leases that are proven", ServerKind::redis(), redis),
         trial("check/a user of Redis who may only read", ServerKind::redis(), reader),
+        trial("check/a user of Redis who may use one namespace", ServerKind::redis(), of_one_namespace),
         trial("check/a Redis that is full", ServerKind::Redis(full), out_of_memory),
         trial("check/moto has leases that nothing proves", ServerKind::Moto, moto),
         trial("check/s3s-fs gives one lease to several clients", ServerKind::S3sFs, s3s_fs),
@@ -114,6 +115,27 @@ fn reader(server: Server) -> Result<(), Failed> {
     assert!(report.is_usable() && report.race.is_none() && report.batch.is_none());
     assert!(matches!(report.listing, Some(Err(RemoteError::Refused { .. }))), "{:?}", report.listing);
     assert!(!format!("{report:?}").contains("hunter2"));
+    Ok(())
+}
+
+fn of_one_namespace(server: Server) -> Result<(), Failed> {
+    let rights = "+mget +get +set +del +unlink +incrby +pexpire +eval +scan +object +memory";
+    send(&server, &format!("ACL SETUSER team on >hunter2 ~opkeep/v1/team/* {rights}"));
+    let url = format!("redis://team:hunter2@{}", server.address());
+    let refused = check(&url, &OpenOptions::default(), &CheckOptions::default());
+    let Err(CheckError::Remote { source: RemoteError::Refused { reason }, .. }) = refused else {
+        return Err(format!("{refused:?}").into());
+    };
+    assert!(reason.contains("NOPERM") && reason.contains("namespace"), "{reason}");
+    let namespace = "team".parse().unwrap();
+    let mut options = CheckOptions::default();
+    options.namespace = Some(&namespace);
+    let report = check(&url, &OpenOptions::default(), &options).unwrap();
+    assert!(report.prefix.starts_with("v1/team/check-"), "{report:?}");
+    assert_stores(&report);
+    assert_leases(&report);
+    assert_eq!(report.lease_use(), LeaseUse::Proven);
+    assert!(send(&server, "DBSIZE").starts_with(":0"));
     Ok(())
 }
 

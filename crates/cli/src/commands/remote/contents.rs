@@ -36,7 +36,7 @@ pub(super) struct RemoteUrl {
     pub(super) url: Option<String>,
     /// The part of the remote cache [default: $OPKEEP_REMOTE_NAMESPACE, if unset default]
     #[arg(long, value_name = "NAME")]
-    remote_namespace: Option<Namespace>,
+    pub(super) remote_namespace: Option<Namespace>,
 }
 
 impl RemoteUrl {
@@ -81,6 +81,8 @@ pub(super) struct RemoteCache {
 pub(super) struct Contents {
     /// Those of each target.
     pub(super) targets: BTreeMap<String, Vec<Stored>>,
+    /// The objects of checks in the namespace, and how long each is unchanged.
+    of_checks: Vec<(ObjectName, Option<Duration>)>,
     /// The number of objects that are not those of a cache.
     pub(super) foreign: u64,
 }
@@ -136,6 +138,10 @@ impl RemoteCache {
             if seen.len().is_multiple_of(SHOWN_STEP) {
                 progress.start(&format!("listing the objects: {}", counted(seen.len(), "object")));
             }
+            if is_check_object(&object.name) {
+                contents.of_checks.push((object.name, object.idle));
+                return;
+            }
             match StoredName::parse(&self.namespace, &object.name) {
                 Some(StoredName { target, kind, .. }) => {
                     let (name, bytes, idle) = (object.name, object.bytes, object.idle);
@@ -153,17 +159,24 @@ impl RemoteCache {
         Ok(contents)
     }
 
-    /// Lists the objects of checks and probes that were killed, which nothing else deletes: those that are unchanged for `stale_after`.
-    pub(super) fn left_by_checks(&self, stale_after: Duration) -> Result<BTreeSet<ObjectName>, RemoteError> {
-        let mut left = BTreeSet::new();
+    /// Returns the objects of checks and probes that were killed, which nothing else deletes: those that are unchanged for `stale_after`, in
+    /// the namespace with these contents, and in that of all checks. The latter may be out of reach for these credentials; its error comes
+    /// with the others.
+    pub(super) fn left_by_checks(
+        &self,
+        contents: &Contents,
+        stale_after: Duration,
+    ) -> (BTreeSet<ObjectName>, Option<RemoteError>) {
+        let is_stale = |idle: Option<Duration>| idle.is_some_and(|idle| idle >= stale_after);
+        let here = contents.of_checks.iter().filter(|(_, idle)| is_stale(*idle));
+        let mut left: BTreeSet<_> = here.map(|(name, _)| name.clone()).collect();
         let add = |object: ListedObject| {
-            let is_stale = object.idle.is_some_and(|idle| idle >= stale_after);
-            if is_stale && is_check_object(&object.name) {
+            if is_stale(object.idle) && is_check_object(&object.name) {
                 left.insert(object.name);
             }
         };
-        list_all(&*self.engine, CHECK_PREFIX, None, || self.context(), add)?;
-        Ok(left)
+        let listed = list_all(&*self.engine, CHECK_PREFIX, None, || self.context(), add);
+        (left, listed.err())
     }
 
     /// Returns the first line of a report.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use opkeep_cache::ObjectName;
 use serde::Serialize;
 
-use super::contents::{RemoteCache, RemoteUrl, Stored, Totals};
+use super::contents::{Contents, RemoteCache, RemoteUrl, Stored, Totals};
 use crate::commands::gc::{age, size};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, bytes, counted};
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if contents.targets.is_empty() {
         text.line("the remote cache is empty");
     }
-    let left_by_checks = remove_left_by_checks(&remote, args.dry_run, output, &mut exit_status)?;
+    let left_by_checks = remove_left_by_checks(&remote, &contents, args.dry_run, output, &mut exit_status)?;
     if left_by_checks > 0 {
         let deleted = if args.dry_run { "would delete" } else { "deleted" };
         text.line(format_args!("checks that were killed: {deleted} {}", counted(left_by_checks, "object")));
@@ -154,19 +154,19 @@ fn evicted(stored: &[Stored], args: &Args) -> BTreeSet<usize> {
 /// Deletes what killed checks left. Returns the number of objects.
 fn remove_left_by_checks(
     remote: &RemoteCache,
+    contents: &Contents,
     dry_run: bool,
     output: &Output,
     exit_status: &mut ExitStatus,
 ) -> anyhow::Result<u64> {
-    let left = match remote.left_by_checks(STALE_AFTER) {
-        Ok(left) => left,
-        Err(_) if remote.cancel.is_cancelled() => return Ok(0),
+    let (left, error) = remote.left_by_checks(contents, STALE_AFTER);
+    if remote.cancel.is_cancelled() {
+        return Ok(0);
+    }
+    if let Some(error) = error {
         // Credentials may be those of a namespace.
-        Err(error) => {
-            output.print_note(&format!("what killed checks left is not deleted: {error}"));
-            return Ok(0);
-        }
-    };
+        output.print_note(&format!("what killed checks left is not deleted: {error}"));
+    }
     let left: Vec<_> = left.into_iter().enumerate().collect();
     Ok(match dry_run {
         true => left.len() as u64,

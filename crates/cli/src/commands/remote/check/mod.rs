@@ -12,10 +12,8 @@ use opkeep_remote::check::{
 use serde::Serialize;
 
 use self::rows::{Row, rows};
-use crate::commands::remote::contents::{unnamed, url};
-use crate::flags::remote::RemoteArgs;
+use crate::commands::remote::contents::{RemoteUrl, unnamed};
 use crate::flags::trust::TrustArgs;
-use crate::setup;
 use crate::ui::json::Milliseconds;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, one_line, padding};
@@ -24,9 +22,10 @@ use crate::ui::text::{Text, one_line, padding};
 const DETAILS: &str = "\
 Several clients, each with a connection of its own, store objects, claim the same leases at the
 same moment, and renew and release each other's. A line says what the server does, and what that
-means for a build. All is below v1/check/, with 16 random digits, and is deleted at the end; what
-a killed check leaves, remote gc deletes after an hour. The check takes some seconds, and up to a
-minute if the server is slow.
+means for a build. All is below v1/check/ or, with a namespace, below v1/NAMESPACE/check-, with 16
+random digits, and is deleted at the end; what a killed check leaves, remote gc deletes after an
+hour. Credentials that reach one namespace only need that one. The check takes some seconds, and up
+to a minute if the server is slow.
 
 A lease saves work and is never needed for a correct result: without exclusive creates, or if
 several clients get the same one, several hosts may compile the same kernel.
@@ -37,9 +36,8 @@ come back; 2: it cannot be reached, refuses these credentials, or URL is not val
 #[derive(Debug, clap::Args)]
 #[command(after_help = DETAILS)]
 pub(crate) struct Args {
-    /// The engine [default: $OPKEEP_REMOTE]
-    #[arg(value_name = "URL")]
-    url: Option<String>,
+    #[command(flatten)]
+    remote: RemoteUrl,
     /// The number of clients that claim the same lease at once: 2 to 256
     #[arg(long, value_name = "N", default_value = "16", value_parser = clients)]
     clients: usize,
@@ -53,25 +51,38 @@ fn clients(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("expected {} to {}", CHECK_CLIENTS.start(), CHECK_CLIENTS.end()))
 }
 
+/// What helps if the server's rules are for the names of one namespace.
+const NAME_NAMESPACE: &str =
+    "if these credentials are for one namespace, name it: --remote-namespace NAME checks there";
+
 /// The longest finding to which the consequences are aligned, in characters.
 const MAX_FINDING: usize = 60;
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let mut settings = setup::remote_settings(&RemoteArgs::default(), &TrustArgs::default());
-    let url = url(args.url.as_ref()).or(settings.url.take()).with_context(unnamed)?;
+    let mut settings = args.remote.settings(&TrustArgs::default());
+    let url = settings.url.take().with_context(unnamed)?;
+    let namespace = settings.namespace.is_some().then(|| settings.namespace()).transpose()?;
     let opening = settings.open_options()?;
     let cancel = output.cancel_on_signal();
     let progress = output.progress();
     progress.start("checking what the server does");
     let mut options = CheckOptions::default();
     (options.clients, options.rounds, options.cancel) = (args.clients, args.rounds.get(), Some(&cancel));
+    options.namespace = namespace.as_ref();
     let checked = check(url.text()?, &opening, &options);
     progress.done();
     let report = match checked {
         Err(CheckError::Remote { .. }) if cancel.is_cancelled() => return Err(RemoteError::Cancelled.into()),
         // The URL may contain a password, so it is in no message.
         Err(CheckError::Open(error)) => return Err(error).context(url.origin().to_owned()),
-        checked => checked?,
+        checked => {
+            if namespace.is_none()
+                && matches!(&checked, Err(CheckError::Remote { source: RemoteError::Refused { .. }, .. }))
+            {
+                output.print_note(NAME_NAMESPACE);
+            }
+            checked?
+        }
     };
     let rows = rows(&report);
     output.print_result(&text(&report, &rows), &CheckOutput::new(&report, &rows))?;
