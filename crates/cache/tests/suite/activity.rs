@@ -195,6 +195,41 @@ fn a_lease_that_is_taken_over_counts_and_so_does_the_wait() {
     assert_eq!(counted(&cache).takeovers, 1);
 }
 
+/// A host takes over from another one, and its process is killed: the next process finds the note of that lease, and waits for nobody.
+#[test]
+fn the_note_of_a_takeover_is_left_for_the_next_process() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let first = LeaseValue::new(LeaseToken::new([9; 16]), 0).to_string();
+    remote.set_object(&lease_name("relu", 0), first.clone().into_bytes());
+    let mut config = remote_config(&remote);
+    config.lease_ttl = Duration::from_millis(200);
+    let cache = host.with_remote(&config);
+    let mut query = Query::new(&take);
+    query.wait = Wait::ForHolder { on_wait: None };
+    let ticket = build(cache.get_or_begin(&key("relu"), &query).unwrap());
+    assert!(ticket.is_takeover());
+    let lock = host.lock_path(&key("relu"));
+    let note = fs::read(&lock).unwrap();
+    let second = remote.object(&lease_name("relu", 1)).unwrap();
+    drop((ticket, cache));
+    for is_first_deleted in [false, true] {
+        // As the kill leaves them.
+        let remote = FakeRemote::new();
+        remote.set_object(&lease_name("relu", 1), second.clone());
+        if !is_first_deleted {
+            remote.set_object(&lease_name("relu", 0), first.clone().into_bytes());
+        }
+        fs::write(&lock, &note).unwrap();
+        let next = host.with_remote(&remote_config(&remote));
+        let before = next.activity();
+        let ticket = build(claim(&next, "relu"));
+        let after = next.activity();
+        assert!(!ticket.is_takeover(), "{is_first_deleted}");
+        let waits = |found: &Statistics| (found.takeovers, found.host_waits);
+        assert_eq!(waits(&after), waits(&before), "{is_first_deleted}");
+    }
+}
+
 /// A killed process of this host left its lease: the next one knows that by the lock, does not wait, and counts no other host.
 #[test]
 fn a_lease_that_this_host_left_is_no_takeover() {

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use opkeep_cache::{Cache, Claim, PendingKey, Query, RemoteConfig, Source, TargetCache, Ticket, WarningKind};
+use opkeep_cache::{
+    Cache, Claim, PendingKey, Query, RemoteConfig, Source, TargetCache, Ticket, WaitBudget, WarningKind,
+};
 use opkeep_fs::CancelToken;
 use opkeep_testkit::remote::RemoteCall::{Capabilities, Claim as ClaimCall, Get, Put, Release};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
@@ -93,6 +95,28 @@ fn a_deadline_ends_each_call() {
         assert_eq!(published.remote, slow != Put, "{slow:?}");
         assert_eq!(remote.count(slow), 1);
         assert!(host.warnings().is_empty(), "{slow:?}");
+    }
+}
+
+/// A budget that ends a call, and one that answers use up: one warning, whatever the number of calls.
+#[test]
+fn a_budget_that_is_used_up_is_one_warning() {
+    for delay in [LONG, Duration::from_millis(60)] {
+        let (remote, host) = (FakeRemote::new(), Host::new());
+        remote.set_faults(RemoteFaults { delay, ..RemoteFaults::default() });
+        let cache = host.with_remote(&config(&remote));
+        let budget = WaitBudget::new(Duration::from_millis(50));
+        for number in 0..4 {
+            let mut query = Query::new(&take);
+            query.wait_budget = Some(&budget);
+            drop(build(cache.get_or_begin(&key(&format!("relu {number}")), &query).unwrap()));
+        }
+        let warnings = host.warnings();
+        assert!(
+            matches!(&warnings[..], [(WarningKind::Remote, text)] if text.contains("the limit for them")),
+            "{delay:?}: {warnings:?}"
+        );
+        assert_eq!(remote.count(Get), 1, "{delay:?}");
     }
 }
 
