@@ -56,6 +56,25 @@ impl FileEngine {
         let dir = self.dir.clone();
         self.calls.run(context, move |_: &dyn Fn(())| act(&dir), |()| {})
     }
+
+    /// Writes objects, each of which is progress, and passes to `wrote` whether it was written.
+    fn write_all(
+        &self,
+        objects: &[RemoteObject<'_>],
+        put: Put,
+        context: &RemoteContext<'_>,
+        wrote: impl FnMut(bool),
+    ) -> Result<(), RemoteError> {
+        let (dir, objects) = (self.dir.clone(), owned(objects));
+        let write = move |send: &dyn Fn(bool)| {
+            let root = dir.enter()?;
+            for (name, content) in &objects {
+                send(dir.write(&root, name, content, put)?);
+            }
+            Ok(())
+        };
+        self.calls.run(context, write, wrote)
+    }
 }
 
 /// Objects with their own memory, for a thread that may be left behind.
@@ -105,27 +124,15 @@ impl RemoteEngine for FileEngine {
         objects: &[RemoteObject<'_>],
         context: &RemoteContext<'_>,
     ) -> Result<Vec<PutAnswer>, RemoteError> {
-        let objects = owned(objects);
-        self.call(context, move |dir| {
-            let root = dir.enter()?;
-            let put = |(name, content): &(ObjectName, Vec<u8>)| {
-                Ok(match dir.write(&root, name, content, Put::IfAbsent)? {
-                    true => PutAnswer::Stored,
-                    false => PutAnswer::Existed,
-                })
-            };
-            objects.iter().map(put).collect()
-        })
+        let mut answers = Vec::with_capacity(objects.len());
+        self.write_all(objects, Put::IfAbsent, context, |is_stored| {
+            answers.push(if is_stored { PutAnswer::Stored } else { PutAnswer::Existed });
+        })?;
+        Ok(answers)
     }
 
     fn replace(&self, objects: &[RemoteObject<'_>], context: &RemoteContext<'_>) -> Result<(), RemoteError> {
-        let objects = owned(objects);
-        self.call(context, move |dir| {
-            let root = dir.enter()?;
-            objects
-                .iter()
-                .try_for_each(|(name, content)| dir.write(&root, name, content, Put::Replace).map(drop))
-        })
+        self.write_all(objects, Put::Replace, context, |_| {})
     }
 
     fn claim(

@@ -6,17 +6,19 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use libtest_mimic::{Failed, Trial};
-use opkeep_cache::{ClaimAnswer, ClaimTerms, ObjectName, RemoteEngine, RemoteError, RemoteObject};
+use opkeep_cache::{
+    ClaimAnswer, ClaimTerms, IdleTimeout, ObjectName, RemoteEngine, RemoteError, RemoteObject,
+};
 
 use super::engine;
 use crate::contract::{content, lease, limits};
 
 type Case = (&'static str, fn(&Path));
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 9] = [
     ("a missing directory is not created", missing_directory),
     ("a link in place of an object is no object", link_in_place),
     ("a directory in place of an object is no object", directory_in_place),
@@ -25,6 +27,7 @@ const CASES: [Case; 8] = [
     ("a lease whose content is nothing is held", nothing_in_a_lease),
     ("an object that is written all the time is read as a whole", written_all_the_time),
     ("a copy in another directory is not listed", misplaced),
+    ("each object that is written is progress", progress),
 ];
 
 pub(super) fn trials() -> Vec<Trial> {
@@ -201,4 +204,22 @@ fn written_all_the_time(directory: &Path) {
     }
     writer.kill().unwrap();
     writer.wait().unwrap();
+}
+
+/// A call takes several times as long as the directory may be idle.
+fn progress(directory: &Path) {
+    let (engine, idle_time) = (engine(directory), Duration::from_millis(500));
+    let mut count = 64;
+    loop {
+        let names: Vec<_> = (0..count).map(|number| name(&format!("of-{count}/{number}"))).collect();
+        let objects: Vec<_> = names.iter().map(|name| RemoteObject::new(name, b"content")).collect();
+        let (idle, began) = (IdleTimeout::new(idle_time), Instant::now());
+        let context = limits().with_idle_timeout(&idle);
+        let stored = engine.put_if_absent(&objects, &context).unwrap();
+        assert_eq!(stored.len(), count);
+        if began.elapsed() > idle_time * 2 {
+            return;
+        }
+        count *= 4;
+    }
 }
