@@ -4,7 +4,7 @@
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Writes a file, and the directories that lead to it.
 pub(super) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
@@ -22,7 +22,7 @@ pub(super) fn write_program(path: &Path, text: &str) -> io::Result<()> {
 
 /// Writes a file so that no process reads half of it.
 pub(super) fn replace(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
-    let beside = path.with_extension("new");
+    let beside = path.with_extension(format!("new-{}", std::process::id()));
     write(&beside, bytes)?;
     fs::rename(beside, path)
 }
@@ -36,6 +36,21 @@ pub(super) fn link(target: &str, path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => symlink(target, path),
     }
+}
+
+/// Makes a link in one step, beside processes that do the same.
+pub(super) fn link_at_once(target: &Path, path: &Path) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let beside = folder.join(format!("new-{}", std::process::id()));
+    remove(&beside)?;
+    symlink(target, &beside)?;
+    fs::rename(beside, path)
+}
+
+/// Where a link leads.
+pub(super) fn target(path: &Path) -> io::Result<PathBuf> {
+    fs::read_link(path)
 }
 
 /// Makes a directory and those that lead to it.

@@ -74,6 +74,7 @@
 mod control;
 mod disk;
 mod install;
+mod interpreter;
 mod module;
 mod op_info;
 mod ops;
@@ -86,24 +87,7 @@ mod vendor;
 
 pub use control::{Compile, Fault, Rule};
 pub use install::Installation;
+pub use interpreter::python;
 pub use plan::{Layout, Part, Toolkit};
 pub use platform::{SOCS, Soc};
 pub use vendor::Vendor;
-
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::OnceLock;
-
-/// The Python that the toolkit runs with, if this machine has one that it can: tests of the stand-in are ignored
-/// without.
-pub fn python() -> Option<PathBuf> {
-    // `python3` is a script of a version manager on some machines, which takes longer than most tests.
-    static PYTHON: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let find = || {
-        let code = "import sys; assert sys.version_info >= (3, 7); print(sys.executable)";
-        let output = Command::new("python3").args(["-c", code]).output().ok()?;
-        let path = String::from_utf8(output.stdout).ok()?;
-        output.status.success().then(|| PathBuf::from(path.trim_end()))
-    };
-    PYTHON.get_or_init(find).clone()
-}

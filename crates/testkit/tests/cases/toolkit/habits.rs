@@ -18,6 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a_newer_tool_reports_failures", asc_opc),
     ("the_environment_has_to_be_set", environment),
     ("a_python_that_lacks_something_cannot_start", pythons),
+    ("the_python_of_tests_has_no_packages", packages),
     ("simplified_keys_are_made_when_asked_for", simplified_keys),
     ("the_text_of_descriptions_differs_from_step_to_step", text),
     ("without_a_compiler_one_directory_is_searched", no_compiler),
@@ -131,6 +132,13 @@ fn environment() {
     let run = run(&mut command);
     assert_eq!(run.code, Some(127));
     assert!(run.stderr.contains("not found"), "{}", run.stderr);
+}
+
+/// What the machine's Python has does not reach the tests, and costs them no time.
+fn packages() {
+    let code = "import sys; print(sys.prefix == sys.base_prefix, [one for one in sys.path if one.endswith('-packages')])";
+    let run = run(Bench::new().command(&super::bench::python()).env_remove("PYTHONPATH").args(["-c", code]));
+    assert_eq!((run.stdout.lines().last(), run.code), (Some("False []"), Some(0)), "{}", run.stderr);
 }
 
 fn pythons() {
