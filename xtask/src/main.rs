@@ -18,6 +18,7 @@ mod steps;
 mod task;
 mod tidy;
 mod venv;
+mod wheel;
 mod words;
 
 use std::process::ExitCode;

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::disk;
 use crate::venv::{Skip, Venv, is_marked, mark, output, text};
+use crate::wheel::AS_IN_TESTS;
 
 /// The name of the virtual environment.
 const VENV: &str = "venv";
@@ -154,11 +155,11 @@ impl Environment {
         Err(Skip::Failed(format!("`pip index versions triton` ended with {}: {errors}", found.status)))
     }
 
-    /// Builds and installs our wheel, each time anew. In the profile of the tests, whose crates are often built already; the
-    /// digests are optimized in it.
+    /// Builds and installs our wheel, each time anew. In the profile and with the features of the tests, whose crates are often
+    /// built already; the digests are optimized in it.
     fn wheel(&self) -> Result<(), String> {
-        let profile = "--config-settings=build-args=--profile=dev";
-        self.venv.pip_install(&["--force-reinstall", "--no-deps", profile, "./crates/python"])
+        let arguments = format!("--config-settings=build-args=--profile=dev --features={AS_IN_TESTS}");
+        self.venv.pip_install(&["--force-reinstall", "--no-deps", &arguments, "./crates/python"])
     }
 
     /// Installs a version of a package into a directory of its own: several versions cannot be in one environment.

@@ -19,8 +19,8 @@ use self::environment::{environment, install_wheel, path_with, pip, run};
 use self::interpreter::{Interpreter, interpreters};
 use crate::disk;
 use crate::frameworks::commit_seed;
+use crate::wheel::{AS_IN_TESTS, CRATE};
 
-const CRATE: &str = "crates/python";
 /// The crate of the command, which is a wheel of its own.
 const COMMAND: &str = "crates/cli";
 /// What each wheel carries besides the program.
@@ -149,7 +149,11 @@ fn wheel(root: &Path, scratch: &Path, interpreter: &Interpreter, package: &str) 
     let mut build = pip(&python);
     build.args(["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir"]).arg(&wheels);
     build.arg(format!("./{package}")).current_dir(root);
-    build.env("MATURIN_PEP517_ARGS", "--profile dev").env("CARGO_TARGET_DIR", root.join("target"));
+    let mut arguments = "--profile dev".to_owned();
+    if package == CRATE {
+        arguments += &format!(" --features {AS_IN_TESTS}");
+    }
+    build.env("MATURIN_PEP517_ARGS", arguments).env("CARGO_TARGET_DIR", root.join("target"));
     build.env("PATH", path_with(&scratch.join("build/bin")));
     run(&mut build)?;
     match &disk::entries(&wheels)?[..] {

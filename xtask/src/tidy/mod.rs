@@ -3,6 +3,7 @@
 mod arrows;
 mod attributes;
 mod disk_access;
+mod features;
 mod finding;
 mod fork_safety;
 mod hints;
@@ -69,6 +70,7 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
     findings.extend(suite::check(&sources));
     findings.extend(modules::check(&sources));
     findings.extend(hints::check(&sources));
+    findings.extend(features::findings(root)?);
     for path in files.iter().filter(|path| promises::concerns(path)) {
         let text = disk::text_if_exists(root, path)?.unwrap_or_default();
         findings.extend(promises::check(path, &text, &sources));
