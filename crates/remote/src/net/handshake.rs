@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use opkeep_cache::{RemoteContext, RemoteError};
 
-use super::Connector;
 use super::connect::connect;
 use super::stream::{Stream, remote_error};
+use super::tls::unverified;
+use crate::url::Host;
 
 /// The time after which a server whose handshake has not ended is asked whether it answers without TLS, and that for its answer.
 const ASKED_AFTER: Duration = Duration::from_secs(1);
@@ -24,46 +25,38 @@ pub(crate) struct PlainRequest<'a> {
     pub(crate) answers: &'a [u8],
 }
 
-impl Connector {
-    /// Performs the handshake of a connection to one of `addresses`.
-    pub(super) fn shake_hands(
-        &self,
-        stream: &mut Stream,
-        addresses: &[SocketAddr],
-        context: &RemoteContext<'_>,
-    ) -> Result<(), RemoteError> {
-        let Some(request) = self.plain_request else { return handshake(stream, context) };
-        match handshake(stream, &within(context, ASKED_AFTER)) {
-            Err(RemoteError::TimedOut) if context.time_left().is_ok() => {}
-            ended => return ended,
-        }
-        if request.is_answered(addresses, &within(context, ASKED_AFTER)) {
-            let reason = "the server answers without TLS, which the URL demands".to_owned();
-            return Err(RemoteError::Unreachable { reason });
-        }
-        handshake(stream, context)
+/// Performs the handshake of a connection to one of `addresses`. A server that does not answer to it is asked with `plain_request`.
+pub(super) fn shake_hands(
+    stream: &mut Stream,
+    plain_request: Option<PlainRequest<'_>>,
+    addresses: &[SocketAddr],
+    context: &RemoteContext<'_>,
+) -> Result<(), RemoteError> {
+    let Some(request) = plain_request else { return handshake(stream, context) };
+    match handshake(stream, &time_to_ask(context)) {
+        Err(RemoteError::TimedOut) if context.time_left().is_ok() => {}
+        ended => return ended,
     }
+    if request.is_answered(addresses, &time_to_ask(context)) {
+        let reason = "the server answers without TLS, which the URL demands".to_owned();
+        return Err(RemoteError::Unreachable { reason });
+    }
+    handshake(stream, context)
 }
 
-impl Connector {
-    /// Whether the server answers to the first message of a handshake, and not without TLS.
-    pub(crate) fn speaks_tls(&self, context: &RemoteContext<'_>) -> bool {
-        let context = within(context, ASKED_AFTER);
-        let Ok(addresses) = self.resolver.resolve(&self.host, &context) else { return false };
-        if self.plain_request.is_some_and(|request| request.is_answered(&addresses, &context)) {
-            return false;
-        }
-        let mut hello = Vec::new();
-        let Ok(mut session) = super::tls::unverified(&self.host) else { return false };
-        if session.write_tls(&mut hello).is_err() {
-            return false;
-        }
-        PlainRequest { bytes: &hello, answers: &TLS_RECORDS }.is_answered(&addresses, &context)
+/// Whether the server at one of `addresses` answers to the first message of a handshake.
+pub(super) fn answers_to_tls(host: &Host, addresses: &[SocketAddr], context: &RemoteContext<'_>) -> bool {
+    let mut hello = Vec::new();
+    let Ok(mut session) = unverified(host) else { return false };
+    if session.write_tls(&mut hello).is_err() {
+        return false;
     }
+    PlainRequest { bytes: &hello, answers: &TLS_RECORDS }.is_answered(addresses, context)
 }
 
 impl PlainRequest<'_> {
-    fn is_answered(self, addresses: &[SocketAddr], context: &RemoteContext<'_>) -> bool {
+    /// Whether a server at one of `addresses` answers as expected.
+    pub(super) fn is_answered(self, addresses: &[SocketAddr], context: &RemoteContext<'_>) -> bool {
         let Ok(socket) = connect(addresses, context) else { return false };
         let mut stream = Stream::plain(socket);
         let mut connection = stream.within(context);
@@ -73,10 +66,10 @@ impl PlainRequest<'_> {
     }
 }
 
-/// Returns the same limits, with a deadline that is `time` from now at the latest.
-fn within<'a>(context: &RemoteContext<'a>, time: Duration) -> RemoteContext<'a> {
+/// Returns these limits for a question that takes no longer than [`ASKED_AFTER`].
+pub(super) fn time_to_ask<'a>(context: &RemoteContext<'a>) -> RemoteContext<'a> {
     let mut context = *context;
-    context.deadline = context.deadline.min(Instant::now() + time);
+    context.deadline = context.deadline.min(Instant::now() + ASKED_AFTER);
     context
 }
 

@@ -87,9 +87,19 @@ impl Connector {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
             let mut stream = Stream::encrypted(socket, tls.session(&self.host)?);
-            self.shake_hands(&mut stream, &addresses, context)?;
+            handshake::shake_hands(&mut stream, self.plain_request, &addresses, context)?;
             return Ok(stream);
         }
         Ok(Stream::plain(socket))
+    }
+
+    /// Whether the server answers to the first message of a handshake, and not without TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) fn speaks_tls(&self, context: &RemoteContext<'_>) -> bool {
+        let context = &handshake::time_to_ask(context);
+        let Ok(addresses) = self.resolver.resolve(&self.host, context) else { return false };
+        let is_answered = |request: PlainRequest<'_>| request.is_answered(&addresses, context);
+        !self.plain_request.is_some_and(is_answered)
+            && handshake::answers_to_tls(&self.host, &addresses, context)
     }
 }
