@@ -14,9 +14,14 @@ type Step = (&'static str, Task);
 
 /// The steps of `ci`. The fastest come first, alone; the tests come last, so that a caller can leave them out.
 const FAST: &[Step] = &[("fmt", fmt_check), ("tidy", tidy::tidy), ("notices", notices::notices)];
-/// They take all cores.
-const BUILDS: &[Step] =
-    &[("clippy", clippy), ("doc", doc), ("guard", guard::guard_if_possible), ("benches", benches_in_part)];
+/// They take all cores. The tests are built here already, while the steps beside wait for the package index.
+const BUILDS: &[Step] = &[
+    ("clippy", clippy),
+    ("doc", doc),
+    ("guard", guard::guard_if_possible),
+    ("test-programs", test_programs),
+    ("benches", benches_in_part),
+];
 /// They mostly wait, for the package index and for processes, so they run beside the builds. The servers come first: pip
 /// installs them while clippy has cargo's lock.
 const WAITING: &[Step] = &[
@@ -142,6 +147,11 @@ pub(crate) fn clippy(args: &[String]) -> Result<(), String> {
 pub(crate) fn doc(args: &[String]) -> Result<(), String> {
     no_arguments(args)?;
     cargo(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")])
+}
+
+fn test_programs(args: &[String]) -> Result<(), String> {
+    no_arguments(args)?;
+    cargo(&["test", "--workspace", "--no-run"], &[])
 }
 
 /// With the features of the workspace, since the tests are built with those.
