@@ -55,16 +55,24 @@ impl Target {
         while let Some(entry) = arrival.next() {
             let verdict = (query.accept)(&entry);
             let is_ignored = verdict == Accept::Ignore;
-            match self.store_judged(&entry, verdict, &Miss::Absent) {
-                Some(true) => {
-                    self.tally.add(Counter::RemoteHits, 1);
-                    return arrival.stored();
-                }
-                Some(false) => return arrival.put_back(entry),
-                None if is_ignored => return arrival.put_back(entry),
-                // What is wrong is reported, and another signer's entry may be right.
-                None => {}
+            if matches!(verdict, Accept::Take | Accept::Validated { .. }) {
+                arrival.used();
             }
+            let is_fetched = match self.store_judged(&entry, verdict, &Miss::Absent) {
+                Some(true) => {
+                    arrival.stored();
+                    true
+                }
+                // The caller that judges it counts it.
+                Some(false) => !arrival.put_back(entry),
+                None if is_ignored => {
+                    arrival.put_back(entry);
+                    false
+                }
+                // What is wrong is reported, and another signer's entry may be right.
+                None => continue,
+            };
+            return self.tally.add(Counter::RemoteHits, is_fetched.into());
         }
     }
 }

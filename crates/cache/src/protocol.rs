@@ -440,7 +440,7 @@ impl Protocol<'_> {
     /// the key.
     fn local_hit(self, entry: Box<Entry>, source: Source) -> Claim {
         let remote = self.target.remote.as_ref();
-        let fetched = remote.filter(|remote| remote.take_stored(self.key) == Some(true));
+        let fetched = remote.filter(|remote| remote.take_found(self.key));
         let Some(remote) = fetched else { return hit(entry, source) };
         remote.finished(self.key);
         self.remote_hit(entry)

@@ -61,16 +61,27 @@ impl Arrival {
         self.entries.pop_front()
     }
 
+    /// Records that the entry is used, before it is stored: a caller may find it in the local store from then on.
+    pub(crate) fn used(&self) {
+        self.board.locked().table.judged_used(&self.key);
+    }
+
     /// Records that the local store has the entry.
     pub(crate) fn stored(self) {
         self.board.locked().table.judged(&self.key, true);
     }
 
-    /// Leaves `entry`, and those that follow, to the caller that begins the key.
-    pub(crate) fn put_back(mut self, entry: Box<Entry>) {
+    /// Leaves `entry`, and those that follow, to the caller that begins the key. Returns whether one will: a caller may have found the
+    /// entry in the local store meanwhile.
+    pub(crate) fn put_back(mut self, entry: Box<Entry>) -> bool {
         let mut entries = mem::take(&mut self.entries);
         entries.push_front(entry);
-        self.board.locked().table.put_back(&self.key, entries);
+        let table = &mut self.board.locked().table;
+        let is_missed = table.is_judged(&self.key);
+        if is_missed {
+            table.put_back(&self.key, entries);
+        }
+        is_missed
     }
 }
 

@@ -350,9 +350,9 @@ impl Board {
         News::Entry(entry)
     }
 
-    /// Whether a receiver has stored the entry of `key` since a caller began it; `Some(true)` if this process has fetched it.
-    pub(super) fn take_stored(&self, key: &Digest) -> Option<bool> {
-        self.locked().table.take_stored(key)
+    /// Records that a caller uses the entry of `key` in the local store. Returns whether this process has fetched it.
+    pub(super) fn take_found(&self, key: &Digest) -> bool {
+        self.locked().table.take_found(key)
     }
 
     /// Records that the claim of a lease found that of another host.

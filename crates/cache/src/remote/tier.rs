@@ -166,9 +166,9 @@ impl RemoteTarget {
         self.board().end_receiving();
     }
 
-    /// Whether the entry of `key` was stored since a caller began the key; `Some(true)` if this process has fetched it.
-    pub(crate) fn take_stored(&self, key: &Digest) -> Option<bool> {
-        self.board().take_stored(key)
+    /// Records that a caller uses the entry of `key` in the local store. Returns whether this process has fetched it, which it says once.
+    pub(crate) fn take_found(&self, key: &Digest) -> bool {
+        self.board().take_found(key)
     }
 
     pub(crate) fn entries(&self) -> &EntryNames {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use opkeep_cache::{Accept, Claim, ObjectName, PendingKey, Query, Source, TargetCache};
 use opkeep_store::{Entry, Lookup};
@@ -170,6 +171,40 @@ fn what_arrives_is_stored_at_once() {
     once(&remote, COUNT, 1);
     assert_eq!(cache.store().unwrap().statistics().remote_hits, COUNT as u64);
     assert!(host.warnings().is_empty());
+}
+
+/// A caller may find an entry in the store before the thread that stores it has recorded that: each entry that was fetched is one that
+/// a caller got from the remote tier.
+#[test]
+fn what_a_caller_finds_as_it_is_stored_comes_from_the_remote_tier() {
+    const COUNT: usize = 100;
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let cache = host.with_remote(&config(&remote));
+    cache.fetch(&keys(COUNT), &Query::new(&take));
+    hold_all(&remote);
+    let mut waiters = vec![pending(claim(&cache, "another"))];
+    let query = Query::new(&take);
+    TargetCache::storing_arrivals(std::slice::from_ref(&cache), &query, || {
+        for number in 0..COUNT {
+            put(&remote, number);
+            let found = thread::scope(|scope| {
+                let finder = scope.spawn(|| {
+                    // Without a pause: the entry is found as soon as it is there.
+                    let began = Instant::now();
+                    while !is_local(&cache, number) {
+                        assert!(began.elapsed() < Duration::from_secs(20), "entry {number} does not arrive");
+                        thread::yield_now();
+                    }
+                    hit(claim(&cache, &name(number)))
+                });
+                waiters.push(pending(claim(&cache, &format!("another {number}"))));
+                finder.join().unwrap()
+            });
+            assert_eq!(found, (number, Source::Remote));
+        }
+    });
+    once(&remote, COUNT, 1);
+    assert_eq!(cache.store().unwrap().statistics().remote_hits, COUNT as u64);
 }
 
 /// What the receiver does not take is for the caller of the key.

@@ -52,8 +52,8 @@ enum EntryState<E> {
     Asked,
     /// It arrived, and is in memory. Once it is judged, it is for a caller that begins the key.
     Arrived { entry: E, is_judged: bool },
-    /// It is being judged before it is stored.
-    Judged,
+    /// It is being judged before it is stored. `is_used`: it is accepted, so the local store may have it at any moment.
+    Judged { is_used: bool },
     /// It is in the local store, and no caller has begun the key since. `is_own`: this process has fetched it.
     Stored { is_own: bool },
     /// A caller has it, or builds it.
@@ -140,7 +140,7 @@ impl<E> LeaseTable<E> {
     /// Whether another caller has asked for the entry of `key` and has no answer yet, or the entry is being judged.
     pub fn is_on_its_way(&self, key: &Digest) -> bool {
         let state = self.rows.get(key).map(|row| &row.entry);
-        matches!(state, Some(EntryState::Asked | EntryState::Judged))
+        matches!(state, Some(EntryState::Asked | EntryState::Judged { .. }))
     }
 
     /// Returns the keys that a caller asks for that begins `key`: all missing ones of which nothing fresh is known. `None`: what
@@ -264,7 +264,7 @@ impl<E> LeaseTable<E> {
         let is_new = |row: &Row<E>| matches!(row.entry, EntryState::Arrived { is_judged: false, .. });
         let key = self.rows.iter().find(|(_, row)| is_new(row)).map(|(key, _)| *key)?;
         let row = self.rows.get_mut(&key)?;
-        match mem::replace(&mut row.entry, EntryState::Judged) {
+        match mem::replace(&mut row.entry, EntryState::Judged { is_used: false }) {
             EntryState::Arrived { entry, .. } => Some((key, entry)),
             _ => None,
         }
@@ -275,10 +275,19 @@ impl<E> LeaseTable<E> {
         self.rows.get(key).is_some_and(Row::is_judged)
     }
 
+    /// Records that an entry that was taken to be judged is used: it is stored next.
+    pub fn judged_used(&mut self, key: &Digest) {
+        if let Some(row) = self.rows.get_mut(key)
+            && row.is_judged()
+        {
+            row.entry = EntryState::Judged { is_used: true };
+        }
+    }
+
     /// Records what became of an entry that was taken to be judged: it is in the local store, or missing as before.
     pub fn judged(&mut self, key: &Digest, is_stored: bool) {
         if let Some(row) = self.rows.get_mut(key)
-            && matches!(row.entry, EntryState::Judged)
+            && row.is_judged()
         {
             row.entry = if is_stored { EntryState::Stored { is_own: true } } else { EntryState::Missing };
         }
@@ -319,6 +328,19 @@ impl<E> LeaseTable<E> {
         let EntryState::Stored { is_own } = row.entry else { return None };
         row.entry = EntryState::Finished;
         Some(is_own)
+    }
+
+    /// Records that a caller has found the entry of `key` in the local store, and uses it. Returns whether this process has fetched it,
+    /// which it says once. An entry is in the store a moment before the thread that stores it records that.
+    pub fn take_found(&mut self, key: &Digest) -> bool {
+        let Some(row) = self.rows.get_mut(key) else { return false };
+        let (EntryState::Stored { is_own } | EntryState::Judged { is_used: is_own }) = row.entry else {
+            return false;
+        };
+        if is_own || !row.is_judged() {
+            row.entry = EntryState::Finished;
+        }
+        is_own
     }
 
     /// Records that a caller continues without the entry that it took: it is missing.
@@ -511,7 +533,7 @@ impl<E> Row<E> {
     }
 
     fn is_judged(&self) -> bool {
-        matches!(self.entry, EntryState::Judged)
+        matches!(self.entry, EntryState::Judged { .. })
     }
 
     fn is_fresh(&self, now: Instant) -> bool {

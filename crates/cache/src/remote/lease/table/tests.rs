@@ -71,3 +71,31 @@ fn a_wait_ends_with_the_entry() {
     assert_eq!((table.watched().len(), table.next_call()), (0, None));
     assert!(table.rows.is_empty(), "nothing is kept of what no caller needs");
 }
+
+/// An entry is in the local store before the thread that stores it can record that.
+#[test]
+fn what_a_caller_finds_while_it_is_stored_is_fetched_once() {
+    let (mut table, now, [a, b, _]) = (LeaseTable::new(TTL), Instant::now(), keys());
+    let take = |table: &mut LeaseTable<u8>| {
+        table.plan(&[a, b]);
+        table.note_entry(&a, 7);
+        assert_eq!(table.take_arrival(), Some((a, 7)));
+    };
+    take(&mut table);
+    table.judged_used(&a);
+    assert_eq!(table.take_stored(&a), None, "the store may not have it yet");
+    assert!(table.take_found(&a));
+    assert!(!table.take_found(&a), "it says so once");
+    table.judged(&a, true);
+    assert_eq!((table.take_stored(&a), table.take_found(&a)), (None, false));
+    // Before this one is accepted, what the store has is another process's.
+    take(&mut table);
+    assert!(!table.take_found(&a) && table.is_judged(&a));
+    table.judged(&a, true);
+    assert!(table.take_found(&a));
+    // What another process has stored is not fetched.
+    table.note_stored(&[b]);
+    assert!(!table.take_found(&b));
+    assert_eq!(table.take_stored(&b), None);
+    table.finished(&a, now);
+}
