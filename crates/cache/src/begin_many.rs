@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use opkeep_digest::Digest;
 
@@ -25,6 +26,9 @@ impl Target {
     ) -> Result<Vec<Option<Claim>>, CacheError> {
         let mut claims: Vec<Option<Claim>> = keys.iter().map(|_| None).collect();
         let (mut next, mut tickets) = (0, 0);
+        // The locks of many keys may take longer than an answer is believed. With a lease in hand, its entry is looked for again.
+        let fresh_since = query.fresh_since.or_else(|| Some(Instant::now()));
+        let query = &Query { fresh_since, ..*query };
         // A claim that finds another host's lease brings no ticket: then there is another round.
         while next < keys.len() && tickets < max_tickets {
             let locked = self.lock_some(keys, &mut next, (&mut tickets, max_tickets), query, &mut claims)?;

@@ -46,6 +46,10 @@ pub struct Query<'a> {
     /// The time that calls to the remote tier may take together, for all queries with the same budget. If unset, each call has
     /// only the timeouts of [`RemoteConfig`](crate::RemoteConfig).
     pub wait_budget: Option<&'a WaitBudget>,
+    /// The time at which the request began that this query is part of, for a request with many keys: what the remote tier has answered
+    /// since is not asked for again, however long the request takes. If unset, an answer is believed for a quarter of a second, or a
+    /// few times as long as the call took.
+    pub fresh_since: Option<Instant>,
     /// Whether the entry is one that [other hosts cannot use](crate::CacheConfig::is_for_others): then the remote tier is not asked
     /// for it, and no lease is claimed.
     pub stays_here: bool,
@@ -86,6 +90,7 @@ impl<'a> Query<'a> {
             hold_limit: None,
             wait_limit: None,
             wait_budget: None,
+            fresh_since: None,
             stays_here: false,
             counted: true,
             deadline: None,

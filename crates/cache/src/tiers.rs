@@ -298,7 +298,7 @@ impl Target {
     /// Looks up an entry in the remote tier. An entry that the caller uses is written to the local store.
     pub(crate) fn look_remote(&self, key: &Digest, query: &Query<'_>, missing: &Miss) -> Option<Box<Entry>> {
         let remote = self.read_remote().filter(|_| !query.stays_here)?;
-        let looked = remote.look(key, query.limits());
+        let looked = remote.look(key, query.fresh_since, query.limits());
         looked.unwrap_or_else(|why| {
             self.remote_failed(why);
             false

@@ -1,6 +1,7 @@
 //! A request for many groups.
 
 use std::collections::HashSet;
+use std::time::Instant;
 
 use opkeep_cache::{Digest, Source};
 use opkeep_kernel_entry::GroupKey;
@@ -20,9 +21,10 @@ impl Request<'_> {
         keys: Vec<GroupKey>,
         max_tickets: usize,
     ) -> Result<Vec<GroupClaim>, EmbedError> {
+        let began = Instant::now();
         let fetched = self.fetch(&keys);
         let mut claims = Vec::with_capacity(keys.len());
-        for (key, claim) in keys.iter().zip(self.try_begin(&keys, max_tickets)?) {
+        for (key, claim) in keys.iter().zip(self.try_begin(&keys, max_tickets, began)?) {
             let claim = claim.unwrap_or_else(|| self.find(key));
             claims.push(match claim {
                 GroupClaim::Hit(group) if fetched.contains(group.key()) => GroupClaim::Hit(group.fetched()),

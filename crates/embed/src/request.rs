@@ -63,15 +63,18 @@ impl Request<'_> {
     }
 
     /// Returns the same for keys in their order, until there are `max_tickets` tickets, without a wait: [`GroupClaim::Pending`] while
-    /// another caller makes the files. `None`: the key is not begun.
+    /// another caller makes the files. `None`: the key is not begun. The request began at `began`.
     pub(crate) fn try_begin(
         &self,
         keys: &[GroupKey],
         max_tickets: usize,
+        began: Instant,
     ) -> Result<Vec<Option<GroupClaim>>, EmbedError> {
         let accept = |entry: &Entry| self.judge.accept(entry);
         let digests: Vec<_> = keys.iter().map(GroupKey::digest).collect();
-        let claims = self.target.get_or_begin_many(&digests, max_tickets, &self.query(&accept))?;
+        let mut query = self.query(&accept);
+        query.fresh_since = Some(began);
+        let claims = self.target.get_or_begin_many(&digests, max_tickets, &query)?;
         let keyed = keys.iter().zip(digests).zip(claims);
         let begun = keyed.map(|((key, digest), claim)| {
             claim.map(|claim| self.result(key, &digest, claim).unwrap_or(GroupClaim::Pending))

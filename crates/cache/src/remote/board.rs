@@ -130,12 +130,17 @@ impl Board {
         self.locked().counter.clone()
     }
 
-    /// Asks for the missing keys, unless the board is fresh for `key`. Returns whether the engine answered.
-    pub(super) fn look(&self, key: &Digest, limits: Limits<'_>) -> Result<bool, CallFailure> {
+    /// Asks for the missing keys, unless the board is fresh for `key` now, or was at `fresh_since`. Returns whether the engine answered.
+    pub(super) fn look(
+        &self,
+        key: &Digest,
+        fresh_since: Option<Instant>,
+        limits: Limits<'_>,
+    ) -> Result<bool, CallFailure> {
         if self.wait_for_others(key, limits) && self.found_stored(key) {
             return Ok(true);
         }
-        let Some(mut keys) = self.locked().look(key) else { return Ok(true) };
+        let Some(mut keys) = self.locked().look(key, fresh_since) else { return Ok(true) };
         // The callers that begin the others ask for them.
         let own = keys.iter().position(|other| other == key);
         own.into_iter().for_each(|own| keys.swap(0, own));
@@ -476,8 +481,8 @@ impl State {
     }
 
     /// Returns the keys that a caller asks for that begins `key`.
-    fn look(&mut self, key: &Digest) -> Option<Vec<Digest>> {
-        let mut keys = self.table.look(key, Instant::now())?;
+    fn look(&mut self, key: &Digest, fresh_since: Option<Instant>) -> Option<Vec<Digest>> {
+        let mut keys = self.table.look(key, fresh_since.unwrap_or_else(Instant::now))?;
         if self.unclaimed_bytes >= MAX_UNCLAIMED_BYTES {
             keys.retain(|other| other == key || self.table.is_watched(other));
         }

@@ -141,9 +141,15 @@ impl RemoteTarget {
         self.board().plan(keys, missing);
     }
 
-    /// Asks for `key` and other missing keys, unless that was done a moment ago. The error is for people.
-    pub(crate) fn look(&self, key: &Digest, limits: Limits<'_>) -> Result<bool, CallFailure> {
-        self.board().look(key, limits)
+    /// Asks for `key` and other missing keys, unless that was done since `fresh_since`, or a moment before; or a moment ago, if there
+    /// is no such time. The error is for people.
+    pub(crate) fn look(
+        &self,
+        key: &Digest,
+        fresh_since: Option<Instant>,
+        limits: Limits<'_>,
+    ) -> Result<bool, CallFailure> {
+        self.board().look(key, fresh_since, limits)
     }
 
     /// Begins a call for the entries of `keys`, those that no other thread asks for.

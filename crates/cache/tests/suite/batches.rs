@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use opkeep_cache::{
@@ -293,6 +294,28 @@ fn leases_of_many_keys_stay_if_the_next_call_fails() {
     assert_eq!(host.warned(), [WarningKind::Remote]);
     Ticket::drop_all(tickets);
     assert_eq!(remote.count(Release), 1);
+}
+
+/// The locks of many keys may take longer than an answer is believed. What the request has asked for it does not ask for again.
+#[test]
+fn a_slow_request_for_many_keys_makes_no_more_calls() {
+    const COUNT: usize = 8;
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    publish(build(claim(&host.cache(), &name(COUNT / 2))), 0);
+    let (cache, began) = (host.with_remote(&config(&remote)), Instant::now());
+    cache.fetch(&keys(COUNT), &Query::new(&take));
+    // Half of the keys are begun by then.
+    let slow = |_: &Entry| {
+        thread::sleep(Duration::from_millis(300));
+        Accept::Take
+    };
+    let mut query = Query::new(&slow);
+    query.fresh_since = Some(began);
+    let claims = cache.get_or_begin_many(&keys(COUNT), COUNT, &query).unwrap();
+    assert_eq!(claims.iter().filter(|claim| matches!(claim, Some(Claim::Build(_)))).count(), COUNT - 1);
+    // The entries, the leases, the claims, and the entries with the leases in hand.
+    let calls: Vec<_> = remote.calls().into_iter().filter(|call| *call != RemoteCall::Capabilities).collect();
+    assert_eq!(calls, [Get, Get, ClaimCall, Get]);
 }
 
 /// Of many granted leases, other hosts have taken over some, which are released together.

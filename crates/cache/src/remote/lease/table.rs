@@ -144,7 +144,7 @@ impl<E> LeaseTable<E> {
     }
 
     /// Returns the keys that a caller asks for that begins `key`: all missing ones of which nothing fresh is known. `None`: what
-    /// is known of `key` is fresh.
+    /// is known of `key` is fresh at `now`, or was found out later.
     pub fn look(&mut self, key: &Digest, now: Instant) -> Option<Vec<Digest>> {
         let row = self.row(key);
         if let EntryState::Stored { is_own: false } = row.entry {
