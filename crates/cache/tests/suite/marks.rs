@@ -67,7 +67,6 @@ fn a_push_beside_a_publication_keeps_its_mark() {
         assert_eq!((report.sent, report.left, report.skipped, marks), expected);
         // Without the lock, the mark is written again.
         assert_eq!(unsent(&cache), 1);
-        remote.set_faults(RemoteFaults::default());
         let next = host.with_remote(&config(&FakeRemote::new()));
         assert_eq!((next.push_unsent(None, None).sent, unsent(&next)), (1, 0));
     }
