@@ -1,12 +1,12 @@
 //! The stored kernel that is nearest to a missing one. The difference between them explains the miss.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use opkeep_descriptor::{Diff, Job, ResolvedSpec, read_info};
-use opkeep_digest::PartChange;
+use opkeep_digest::{Digest, PartChange};
 use opkeep_kernel_entry::Header;
 use opkeep_kernel_entry::member::{HEADER, INFO};
 use opkeep_store::{Entry, Lookup, TargetStore};
@@ -73,6 +73,8 @@ impl fmt::Display for NearestEntry {
 pub(crate) struct NearestSearch<'a> {
     store: &'a TargetStore,
     missing: Vec<MissingKernel<'a>>,
+    /// The keys of the missing kernels: a build stores these during the search, and they explain no miss of it.
+    keys: HashSet<Digest>,
     by_op_type: HashMap<String, Vec<usize>>,
 }
 
@@ -86,13 +88,14 @@ struct MissingKernel<'a> {
 
 impl<'a> NearestSearch<'a> {
     pub(crate) fn new(store: &'a TargetStore) -> Self {
-        Self { store, missing: Vec::new(), by_op_type: HashMap::new() }
+        Self { store, missing: Vec::new(), keys: HashSet::new(), by_op_type: HashMap::new() }
     }
 
     /// Adds `planned` to the missing kernels.
     pub(crate) fn add(&mut self, id: usize, planned: &'a PlannedKernel<'_>, keyed: &'a KeyedKernel) {
         self.by_op_type.entry(planned.op_type()).or_default().push(self.missing.len());
         self.missing.push(MissingKernel { id, job: planned.job, keyed, nearest: None });
+        self.keys.insert(*keyed.key.digest());
     }
 
     /// Whether no kernel is missing.
@@ -110,7 +113,9 @@ impl<'a> NearestSearch<'a> {
                 if !ensure_running() {
                     return;
                 }
-                if let Lookup::Hit(entry) = store.peek(&key) {
+                if !self.keys.contains(&key)
+                    && let Lookup::Hit(entry) = store.peek(&key)
+                {
                     self.look_at(&entry);
                 }
             }
