@@ -7,15 +7,12 @@ use std::time::{Duration, Instant};
 use opkeep_cache::{RemoteContext, RemoteError};
 
 use super::connect::connect;
-use super::stream::{Stream, remote_error};
+use super::stream::{Stream, TLS_RECORDS, remote_error};
 use super::tls::unverified;
 use crate::url::Host;
 
 /// The time after which a server whose handshake has not ended is asked whether it answers without TLS, and that for its answer.
 const ASKED_AFTER: Duration = Duration::from_secs(1);
-
-/// The first bytes of what a server with TLS sends to a client that it does not know: an alert, or a message of the handshake.
-const TLS_RECORDS: [u8; 2] = [0x15, 0x16];
 
 /// A request without TLS, for servers that take the first bytes of a handshake for a part of a request, and wait for the rest.
 #[derive(Clone, Copy, Debug)]

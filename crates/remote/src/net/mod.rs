@@ -18,7 +18,7 @@ pub(crate) use limits::check;
 #[cfg(feature = "grpc")]
 pub(crate) use limits::next_wait;
 pub(crate) use pool::{Idle, Pool};
-pub(crate) use stream::{Limited, Stream, remote_error};
+pub(crate) use stream::{Limited, Stream, TLS_RECORDS, remote_error};
 #[cfg(feature = "tls")]
 pub(crate) use tls::Tls;
 

@@ -7,7 +7,10 @@ use opkeep_cache::{RemoteContext, RemoteError};
 use rustix::event::{PollFd, PollFlags};
 
 use super::connect::poll_for;
-use super::limits::next_wait;
+use super::limits::{check, next_wait};
+
+/// The first byte of what a server with TLS sends to a client that it does not know: of an alert, or of a message of the handshake.
+pub(crate) const TLS_RECORDS: [u8; 2] = [0x15, 0x16];
 
 /// A connection, encrypted or not.
 pub(crate) struct Stream {
@@ -74,7 +77,7 @@ pub(crate) fn remote_error(error: &io::Error) -> RemoteError {
 }
 
 impl Socket<'_> {
-    /// Makes a call that does not block, until it succeeds or the limits end it.
+    /// Makes a call that does not block, until it succeeds or the limits end it. They also end it if there is always something to read.
     fn wait_for<T>(
         &self,
         flags: PollFlags,
@@ -86,8 +89,10 @@ impl Socket<'_> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 answer => {
+                    let answer = answer?;
                     self.context.note_progress();
-                    return answer;
+                    check(self.context).map_err(io::Error::other)?;
+                    return Ok(answer);
                 }
             }
             let time = next_wait(self.context).map_err(io::Error::other)?;
@@ -140,5 +145,36 @@ impl Write for Limited<'_> {
             return rustls::Stream::new(session.as_mut(), &mut socket).flush();
         }
         socket.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::{Duration, Instant};
+
+    use opkeep_cache::CancelToken;
+
+    use super::*;
+
+    /// A server that always has more to send leaves no wait in which the limits would be checked.
+    #[test]
+    fn limits_end_a_call_whose_answer_never_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        listener.accept().unwrap().0.write_all(&[0; 64]).unwrap();
+        socket.peek(&mut [0]).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut stream = Stream::plain(socket);
+        let mut read = |context: &RemoteContext<'_>| {
+            let answer = stream.within(context).read(&mut [0; 8]);
+            answer.map_err(|error| remote_error(&error))
+        };
+        let (now, cancel) = (Instant::now(), CancelToken::new());
+        let within = RemoteContext::new(now + Duration::from_secs(60), Some(&cancel));
+        assert_eq!(read(&within), Ok(8));
+        assert_eq!(read(&RemoteContext::new(now, None)), Err(RemoteError::TimedOut));
+        cancel.cancel();
+        assert_eq!(read(&within), Err(RemoteError::Cancelled));
     }
 }

@@ -8,6 +8,7 @@
 use std::io::{self, Read};
 
 use super::error::{Failure, ServerError};
+use crate::net::TLS_RECORDS;
 
 /// The maximum size of a string, which is that of the server (`proto-max-bulk-len`).
 pub(super) const LARGEST_STRING: usize = 512 << 20;
@@ -22,8 +23,6 @@ const DEEPEST: usize = 4;
 /// The most that memory grows by before the bytes for it have arrived: the server states the length, and may lie.
 const GROWTH: usize = 1 << 20;
 const BUFFER: usize = 64 << 10;
-/// The first bytes of what a server with TLS answers to a request without: an alert, or a message of the handshake.
-const TLS_RECORDS: [u8; 2] = [0x15, 0x16];
 
 /// An answer.
 #[derive(Debug, PartialEq, Eq)]
