@@ -287,10 +287,19 @@ fn again_if_gone<T>(act: impl Fn() -> io::Result<T>) -> io::Result<T> {
 fn prune(temporary: &Dir, now: SystemTime) {
     let Ok(names) = temporary.list() else { return };
     for (name, _) in names.iter() {
-        if temporary.look(name).is_ok_and(|stat| stat.is_file() && idle(stat.modified(), now) > MAX_WRITE) {
+        let is_old = |stat: FileStat| stat.is_file() && idle(stat.modified(), now) > MAX_WRITE;
+        if name.to_str().is_some_and(is_temporary) && temporary.look(name).is_ok_and(is_old) {
             let _ = temporary.remove(name);
         }
     }
+}
+
+/// Whether a file has a name as a host gives it: the host's prefix, its process, and a number. Other programs' files have other names.
+fn is_temporary(name: &str) -> bool {
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut parts = name.split('-');
+    let is_prefix = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    parts.next().is_some_and(is_prefix) && parts.clone().count() == 2 && parts.all(is_digits)
 }
 
 /// Returns the start of this process's temporary names: processes of two hosts may have one number.

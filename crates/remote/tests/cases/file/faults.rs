@@ -134,18 +134,25 @@ fn leftovers(directory: &Path) {
     put(&*engine(directory), &name("a/one"), b"one");
     let temporary = directory.join("+tmp");
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
-    let age = |hours: u64| {
-        let path = temporary.join(format!("{hours}"));
+    let other = |hours: u64| format!("0123456789abcdef-1-{hours}");
+    let age = |name: String, hours: u64| {
+        let path = temporary.join(name);
         fs::write(&path, "x").unwrap();
         let time = SystemTime::now() - Duration::from_secs(hours * 3600);
         fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
     };
-    [1, 23, 25].into_iter().for_each(age);
+    [1, 23, 25].into_iter().for_each(|hours| age(other(hours), hours));
+    // Files of other programs.
+    let foreign = ["0123456789abcdef-1", "0123456789abcdef-1-x", "notes.txt"];
+    foreign.into_iter().for_each(|name| age(name.to_owned(), 1000));
     put(&*engine(directory), &name("a/two"), b"two");
     let mut left: Vec<_> =
         fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    assert_eq!(left, ["1", "23"]);
+    let own = [other(1), other(23)];
+    let mut expected: Vec<_> = own.iter().map(String::as_str).chain(foreign).collect();
+    expected.sort_unstable();
+    assert_eq!(left, expected);
 }
 
 fn misplaced(directory: &Path) {
