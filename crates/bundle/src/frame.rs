@@ -22,7 +22,7 @@ const BEGIN: &[u8; 8] = b"OPKBNDL\0";
 const END: &[u8; 8] = b"OPKBEND\0";
 
 /// The number of bytes before the first block.
-pub(crate) const HEAD_BYTES: u64 = 8 + 8 + 4;
+pub const HEAD_BYTES: u64 = 8 + 8 + 4;
 /// The number of bytes before the content of a frame.
 pub(crate) const FRAME_HEAD: u64 = 8;
 /// The number of bytes behind the signatures.
@@ -31,6 +31,11 @@ pub(crate) const FOOTER_BYTES: usize = 4 + 8 + Digest::LEN + Digest::LEN + 8;
 /// Returns the bytes before the first block.
 pub(crate) fn head() -> Vec<u8> {
     [&HEAD[..], &12_u32.to_le_bytes(), BEGIN, &BUNDLE_FORMAT.to_le_bytes()].concat()
+}
+
+/// Whether a file that begins with `found` may be a bundle. With fewer than [`HEAD_BYTES`], only these are compared.
+pub fn may_be_bundle(found: &[u8]) -> bool {
+    check_head(found).is_ok()
 }
 
 /// Checks the bytes before the first block, of which a short file has some only.

@@ -451,9 +451,23 @@ fn an_input_is_not_replaced() {
     }
 }
 
+/// The standard input may never end, and its copy would fill the disk.
+#[test]
+fn no_more_is_read_of_an_endless_input_than_shows_that_it_is_no_bundle() {
+    for command in ["import", "inspect"] {
+        let place = Place::new();
+        let mut command = place.command(&["bundle", command, "-"]);
+        let ran = ran(command.stdin(File::open("/dev/zero").unwrap()).stderr(Stdio::piped()));
+        ran.ended_with(2).says("it is not a bundle");
+    }
+}
+
 /// The standard input may never end.
 #[test]
 fn an_interrupt_ends_the_reading_of_standard_input() {
+    let built = built();
+    export(&built, &[]).ended_with(0);
+    let bundle = fs::read(built.path("all.bundle")).unwrap();
     for command in ["import", "inspect"] {
         let place = Place::new();
         let mut child = place.command(&["bundle", command, "-"]);
@@ -461,7 +475,8 @@ fn an_interrupt_ends_the_reading_of_standard_input() {
             child.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // More than a pipe holds: it is being read.
         let mut input = child.stdin.take().unwrap();
-        std::io::Write::write_all(&mut input, &vec![0; 4 << 20]).unwrap();
+        let begin = [&bundle[..], &vec![0; 4 << 20]].concat();
+        std::io::Write::write_all(&mut input, &begin).unwrap();
         let pid = rustix::process::Pid::from_child(&child);
         // A process in the background of a shell ignores the other one.
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();

@@ -1,11 +1,11 @@
 //! The file of a bundle that the command line names, or its standard input.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use opkeep_bundle::BundleReader;
+use opkeep_bundle::{BundleReader, HEAD_BYTES, may_be_bundle};
 use opkeep_fs::Fs;
 
 use crate::ui::output::Output;
@@ -32,7 +32,13 @@ fn copy_standard_input(output: &Output) -> anyhow::Result<File> {
     let dir = std::env::temp_dir();
     let cannot = || format!("cannot copy the standard input to a file in `{}`", dir.display());
     let mut file = Fs::new().unnamed_file(&dir).with_context(cannot)?;
-    io::copy(&mut io::stdin().lock(), &mut file).with_context(cannot)?;
+    let (mut input, mut head) = (io::stdin().lock(), Vec::new());
+    input.by_ref().take(HEAD_BYTES).read_to_end(&mut head).with_context(cannot)?;
+    file.write_all(&head).with_context(cannot)?;
+    // Of what is no bundle, that is enough to say so. It may have no end.
+    if may_be_bundle(&head) {
+        io::copy(&mut input, &mut file).with_context(cannot)?;
+    }
     Ok(file)
 }
 
