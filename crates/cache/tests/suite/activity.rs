@@ -195,7 +195,7 @@ fn a_lease_that_is_taken_over_counts_and_so_does_the_wait() {
     assert_eq!(counted(&cache).takeovers, 1);
 }
 
-/// A host takes over from another one, and its process is killed: the next process finds the note of that lease, and waits for nobody.
+/// A host takes over from another one, and its process is killed: the next process finds the note of that lease, and does not wait.
 #[test]
 fn the_note_of_a_takeover_is_left_for_the_next_process() {
     let (remote, host) = (FakeRemote::new(), Host::new());
