@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import io
+import logging
 import os
 import signal
 import subprocess
@@ -43,6 +45,21 @@ def long_test(number: int) -> Callable[[_Test], _Test]:
 
 class CacheTest(unittest.TestCase):
     """A test with a store of its own."""
+
+    def run(self, result: unittest.TestResult | None = None) -> unittest.TestResult | None:
+        """Run the test. If it fails, show what was logged, which is the reason of many failures of a remote cache."""
+        lines = io.StringIO()
+        handler = logging.StreamHandler(lines)
+        logger = logging.getLogger("opkeep")
+        logger.addHandler(handler)
+        try:
+            faults_before = _faults(result)
+            result = super().run(result)
+            if _faults(result) != faults_before:
+                print(f"\nlogged by {self.id()}: {lines.getvalue() or 'nothing'}", file=sys.stderr)
+            return result
+        finally:
+            logger.removeHandler(handler)
 
     def setUp(self) -> None:
         # A call that keeps the lock of the interpreter can make a test wait for ever.
@@ -98,6 +115,10 @@ class CacheTest(unittest.TestCase):
             process.send_signal(signal.SIGABRT)
             self.fail(f"it still runs after {limit} s: {process.communicate()[1]}")
         self.assertEqual(found, status, process.communicate()[1] if found != status else "")
+
+
+def _faults(result: unittest.TestResult | None) -> int:
+    return len(result.failures) + len(result.errors) if result is not None else 0
 
 
 def _end(process: subprocess.Popen[str]) -> None:
