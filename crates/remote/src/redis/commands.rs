@@ -1,4 +1,4 @@
-//! The requests of each call, and what their answers mean.
+//! The requests of each call, and what their answers mean. An answer that a command cannot have means nothing: it is invalid.
 
 use std::time::Duration;
 
@@ -55,6 +55,9 @@ redis.call('INCRBY', KEYS[1], ARGV[1])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1";
 
+/// The maximum length of a value in the answers of [`CLAIM`].
+const LONGEST_VALUE: usize = 64;
+
 /// The longest time to live: the server adds it to its time in milliseconds.
 const LONGEST_LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
@@ -99,12 +102,17 @@ fn milliseconds(time: Duration) -> String {
     time.min(LONGEST_LIFE).as_millis().max(1).to_string()
 }
 
-pub(super) fn claim_answer(reply: Reply) -> Result<ClaimAnswer, Failure> {
+/// The answer to the claim of one lease after `granted` of at most `limit` were granted.
+pub(super) fn claim_answer(reply: Reply, granted: usize, limit: usize) -> Result<ClaimAnswer, Failure> {
+    let is_tried = granted < limit;
     match reply {
-        Reply::Integer(1) => Ok(ClaimAnswer::Granted),
-        Reply::Integer(0) => Ok(ClaimAnswer::NotTried),
-        Reply::String(value) => Ok(ClaimAnswer::Held(LeaseValue::decode(&value))),
-        other => Err(unexpected(other, "1, 0 or a lease")),
+        Reply::Integer(1) if is_tried => Ok(ClaimAnswer::Granted),
+        Reply::Integer(0) if !is_tried => Ok(ClaimAnswer::NotTried),
+        Reply::String(value) if is_tried && value.len() <= LONGEST_VALUE => {
+            Ok(ClaimAnswer::Held(LeaseValue::decode(&value)))
+        }
+        other if is_tried => Err(unexpected(other, "1, or the start of a lease")),
+        other => Err(unexpected(other, "0, since enough leases were granted")),
     }
 }
 
@@ -116,12 +124,29 @@ pub(super) fn was_changed(reply: Reply) -> Result<bool, Failure> {
     }
 }
 
-/// The answer to `SET` with `NX`, or without.
-pub(super) fn put_answer(reply: Reply) -> Result<PutAnswer, Failure> {
+/// The answer of a script that cannot do anything else than what was requested.
+pub(super) fn done(reply: Reply) -> Result<(), Failure> {
+    match reply {
+        Reply::Integer(1) => Ok(()),
+        other => Err(unexpected(other, "1")),
+    }
+}
+
+/// The answer to `SET`; it creates only if it has `NX`.
+pub(super) fn put_answer(reply: Reply, creates_only: bool) -> Result<PutAnswer, Failure> {
     match reply {
         Reply::Status(text) if text == b"OK" => Ok(PutAnswer::Stored),
-        Reply::Nil => Ok(PutAnswer::Existed),
-        other => Err(unexpected(other, "the status `OK`, or nothing")),
+        Reply::Nil if creates_only => Ok(PutAnswer::Existed),
+        other if creates_only => Err(unexpected(other, "the status `OK`, or nothing")),
+        other => Err(unexpected(other, "the status `OK`")),
+    }
+}
+
+/// The answer to the request to delete `keys` keys.
+pub(super) fn deleted(reply: Reply, keys: usize) -> Result<(), Failure> {
+    match reply {
+        Reply::Integer(count) if usize::try_from(count).is_ok_and(|count| count <= keys) => Ok(()),
+        other => Err(unexpected(other, "the number of keys that were deleted")),
     }
 }
 
@@ -130,22 +155,27 @@ pub(super) fn count(reply: Reply) -> Result<u64, Failure> {
     match reply {
         Reply::Nil => Ok(0),
         Reply::String(digits) => {
-            let count = str::from_utf8(&digits).ok().and_then(|digits| digits.parse().ok());
-            count.ok_or_else(|| Failure::Invalid("a counter is no number".to_owned()))
+            number(&digits).ok_or_else(|| Failure::Invalid("a counter is no number".to_owned()))
         }
         other => Err(unexpected(other, "a counter")),
     }
 }
 
-pub(super) fn unexpected(reply: Reply, expected: &'static str) -> Failure {
+/// Parses digits, and nothing else.
+fn number(digits: &[u8]) -> Option<u64> {
+    let digits = Some(digits).filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
+    str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn unexpected(reply: Reply, expected: &'static str) -> Failure {
     match reply {
         Reply::Error(error) => Failure::Server(error),
         other => Failure::invalid(other.kind(), expected),
     }
 }
 
-/// A part of the keys, and the cursor of the next part; `0` after the last one.
-pub(super) fn scanned(reply: Reply) -> Result<(Vec<u8>, Vec<Vec<u8>>), Failure> {
+/// A part of the keys, and the cursor of the next part; 0 after the last one.
+pub(super) fn scanned(reply: Reply) -> Result<(u64, Vec<Vec<u8>>), Failure> {
     let expected = "a cursor and an array of keys";
     let parts = match reply {
         Reply::Array(parts) => parts,
@@ -154,6 +184,7 @@ pub(super) fn scanned(reply: Reply) -> Result<(Vec<u8>, Vec<Vec<u8>>), Failure> 
     let Ok([Reply::String(cursor), Reply::Array(keys)]) = <[Reply; 2]>::try_from(parts) else {
         return Err(Failure::invalid("another array", expected));
     };
+    let cursor = number(&cursor).ok_or_else(|| Failure::Invalid("a cursor is no number".to_owned()))?;
     let keys = keys.into_iter().map(|key| match key {
         Reply::String(key) => Ok(key),
         other => Err(unexpected(other, "a key")),
@@ -161,8 +192,18 @@ pub(super) fn scanned(reply: Reply) -> Result<(Vec<u8>, Vec<Vec<u8>>), Failure> 
     Ok((cursor, keys.collect::<Result<_, _>>()?))
 }
 
-/// The limit in the answer to `INFO memory`, if there is one.
-pub(super) fn space(info: &[u8]) -> Option<EngineSpace> {
+/// The answer to `INFO memory`.
+pub(super) fn space(reply: Reply) -> Result<Option<EngineSpace>, Failure> {
+    match reply {
+        Reply::String(info) => Ok(memory_limit(&info)),
+        // These credentials may not see it, or the server has no such command.
+        Reply::Error(_) => Ok(None),
+        other => Err(unexpected(other, "a text")),
+    }
+}
+
+/// The limit in a text of `INFO memory`, if there is one.
+fn memory_limit(info: &[u8]) -> Option<EngineSpace> {
     let info = String::from_utf8_lossy(info);
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let number = |name| field(name).and_then(|digits| digits.trim().parse().ok());
@@ -188,13 +229,16 @@ pub(super) fn pattern(prefix: &str) -> String {
 
 /// The time since a key was used and its size, from the answers to `OBJECT IDLETIME` and `MEMORY USAGE`. `None`: the key is gone.
 pub(super) fn listed(idle: Reply, size: Reply) -> Result<Option<(Option<Duration>, u64)>, Failure> {
+    let unsigned = |number: i64, what| {
+        u64::try_from(number).map_err(|_| Failure::Invalid(format!("{what} is negative")))
+    };
     let bytes = match size {
-        Reply::Integer(bytes) => u64::try_from(bytes).unwrap_or_default(),
+        Reply::Integer(bytes) => unsigned(bytes, "a size")?,
         Reply::Nil => return Ok(None),
         other => return Err(unexpected(other, "a size")),
     };
     let idle = match idle {
-        Reply::Integer(seconds) => u64::try_from(seconds).ok().map(Duration::from_secs),
+        Reply::Integer(seconds) => Some(Duration::from_secs(unsigned(seconds, "a time")?)),
         // A server whose `maxmemory-policy` counts uses knows no times.
         Reply::Nil | Reply::Error(_) => None,
         other => return Err(unexpected(other, "a time")),
@@ -213,7 +257,7 @@ mod tests {
             let info = format!(
                 "# Memory\r\nused_memory:{used}\r\n{rest}\r\nmaxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n"
             );
-            space(info.as_bytes())
+            memory_limit(info.as_bytes())
                 .map(|space| (space.used, space.limit, space.evicts, space.is_nearly_full()))
         };
         assert_eq!(of(89, 100, "noeviction"), Some((89, 100, false, false)));
@@ -221,6 +265,6 @@ mod tests {
         assert_eq!(of(95, 100, "volatile-lru"), Some((95, 100, false, true)));
         assert_eq!(of(100, 100, "allkeys-lru"), Some((100, 100, true, false)));
         assert_eq!(of(95, 0, "noeviction"), None);
-        assert_eq!(space(b"# Memory\r\n"), None);
+        assert_eq!(memory_limit(b"# Memory\r\n"), None);
     }
 }

@@ -144,7 +144,8 @@ impl<R: Read> Replies<'_, R> {
             b'-' => Head::Whole(Reply::Error(ServerError::new(text))),
             b':' => Head::Whole(Reply::Integer(number(text)?)),
             _ => match (kind, number(text)?) {
-                (_, -1) => Head::Whole(Reply::Nil),
+                // No command that is sent answers with `*-1`.
+                (b'$', -1) => Head::Whole(Reply::Nil),
                 (b'$', length) => Head::String(usize::try_from(length).map_err(|_| negative())?),
                 (_, length) => Head::Array(array_length(length)?),
             },
@@ -269,7 +270,6 @@ mod tests {
         assert_eq!(whole(b"+OK\r\n"), Reply::Status(b"OK".to_vec()));
         assert_eq!(whole(b":-12\r\n"), Reply::Integer(-12));
         assert_eq!(whole(b"$-1\r\n"), Reply::Nil);
-        assert_eq!(whole(b"*-1\r\n"), Reply::Nil);
         assert_eq!(whole(b"$0\r\n\r\n"), Reply::String(Vec::new()));
         assert_eq!(whole(b"$4\r\n\r\n\r\n\r\n"), Reply::String(b"\r\n\r\n".to_vec()));
         assert_eq!(whole(b"-ERR no\r\n"), Reply::Error(ServerError::new(b"ERR no")));
@@ -304,6 +304,7 @@ mod tests {
             b":1a\r\n",
             b":99999999999999999999\r\n",
             b"$-2\r\n",
+            b"*-1\r\n",
             b"$536870913\r\n",
             b"*1048577\r\n",
             b"$1\r\nab\r\n",

@@ -6,14 +6,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
-use opkeep_cache::{RemoteContext, RemoteError};
+use opkeep_cache::{ClaimTerms, ObjectName, RemoteContext, RemoteEngine, RemoteError, RemoteObject};
 
 use super::{capabilities, client, name};
-use crate::contract::answers_of_all_calls;
+use crate::contract::{answers_of_all_calls, lease, token};
 
 pub(super) fn trials() -> Vec<Trial> {
     vec![
         Trial::test("redis/answers/answers that do not fit are invalid", invalid),
+        Trial::test("redis/answers/each command has the answers of its own only", of_commands),
         Trial::test("redis/answers/objects that were not requested are not reported", surplus),
         Trial::test("redis/answers/a server that closes its connections is unreachable", closing),
         Trial::test("redis/answers/a server that is not there is unreachable", absent),
@@ -66,6 +67,117 @@ fn invalid() -> Result<(), Failed> {
             assert!(matches!(result, Err(RemoteError::Invalid { .. })), "{call} of {text:?}: {result:?}");
         }
     }
+    Ok(())
+}
+
+type Call = fn(&dyn RemoteEngine, &[ObjectName]) -> Result<(), RemoteError>;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Each call about one name, and the answers that mean something to it.
+const CALLS: [(&str, Call, &[&str]); 11] = [
+    (
+        "get_many",
+        |engine, names| engine.get_many(names, &context(), &mut |_, _| {}),
+        &["*1\r\n$-1\r\n", "*1\r\n$2\r\nno\r\n", LONG_VALUE],
+    ),
+    (
+        "put_if_absent",
+        |engine, names| engine.put_if_absent(&[object(&names[0])], &context()).map(drop),
+        &["+OK\r\n", "$-1\r\n"],
+    ),
+    ("replace", |engine, names| engine.replace(&[object(&names[0])], &context()), &["+OK\r\n"]),
+    ("remove", |engine, names| engine.remove(names, &context()), &[":0\r\n", ":1\r\n"]),
+    (
+        "claim",
+        |engine, names| {
+            let terms = ClaimTerms::new(1, HOUR);
+            engine.claim(names, &lease(1, 0), terms, &context()).map(drop)
+        },
+        &["*1\r\n:1\r\n", "*1\r\n$2\r\nno\r\n"],
+    ),
+    (
+        "renew",
+        |engine, names| engine.renew(names, &lease(1, 1), HOUR, &context()).map(drop),
+        &["*1\r\n:0\r\n", "*1\r\n:1\r\n"],
+    ),
+    ("release", |engine, names| engine.release(names, &token(1), &context()), &[":1\r\n"]),
+    (
+        "progress",
+        |engine, names| engine.progress(&names[0], &context()).map(drop),
+        &["$-1\r\n", "$1\r\n7\r\n"],
+    ),
+    ("advance", |engine, names| engine.advance(&names[0], 1, HOUR, &context()), &[":1\r\n"]),
+    (
+        "list",
+        |engine, _| engine.list("", "", &context()).map(drop),
+        &["*2\r\n$1\r\n0\r\n*0\r\n", "*2\r\n$1\r\n5\r\n*0\r\n"],
+    ),
+    // A text without the limit says nothing of it.
+    (
+        "space",
+        |engine, _| engine.space(&context()).map(drop),
+        &["$0\r\n\r\n", "$1\r\n7\r\n", "$2\r\n+7\r\n", "$2\r\nOK\r\n", "$2\r\nno\r\n"],
+    ),
+];
+
+/// Longer than a script returns of a lease.
+const LONG_VALUE: &str = "*1\r\n$65\r\n0123456789012345678901234567890123456789012345678901234567890123!\r\n";
+
+/// Answers of the protocol, of all types.
+const ANSWERS: [&str; 32] = [
+    "+OK\r\n",
+    "+ok\r\n",
+    "+\r\n",
+    "+QUEUED\r\n",
+    ":0\r\n",
+    ":1\r\n",
+    ":2\r\n",
+    ":-1\r\n",
+    "$-1\r\n",
+    "*-1\r\n",
+    "$0\r\n\r\n",
+    "$1\r\n7\r\n",
+    "$2\r\n+7\r\n",
+    "$2\r\nno\r\n",
+    "$2\r\nOK\r\n",
+    "*0\r\n",
+    "*1\r\n:0\r\n",
+    "*1\r\n:1\r\n",
+    "*1\r\n:2\r\n",
+    "*1\r\n:-1\r\n",
+    "*1\r\n+OK\r\n",
+    "*1\r\n$-1\r\n",
+    "*1\r\n*-1\r\n",
+    "*1\r\n$2\r\nno\r\n",
+    LONG_VALUE,
+    "*1\r\n*0\r\n",
+    "*2\r\n:1\r\n:1\r\n",
+    "*2\r\n$1\r\n0\r\n*0\r\n",
+    "*2\r\n$1\r\n5\r\n*0\r\n",
+    "*2\r\n$2\r\n-1\r\n*0\r\n",
+    "*2\r\n$0\r\n\r\n*0\r\n",
+    "*2\r\n$1\r\n0\r\n*1\r\n:1\r\n",
+];
+
+fn object(name: &ObjectName) -> RemoteObject<'_> {
+    RemoteObject::new(name, b"content")
+}
+
+/// What a command cannot answer means nothing: an object is not stored because a server answered anything.
+fn of_commands() -> Result<(), Failed> {
+    for answer in ANSWERS {
+        let address = server(answer.as_bytes());
+        for (call, make, expected) in CALLS {
+            let result = make(&*client(&format!("redis://{address}")), &[name("a")]);
+            let is_expected = match &result {
+                Ok(()) => expected.contains(&answer),
+                Err(error) => matches!(error, RemoteError::Invalid { .. }) && !expected.contains(&answer),
+            };
+            assert!(is_expected, "{call} of {answer:?}: {result:?}");
+        }
+    }
+    assert!(CALLS.iter().all(|(_, _, expected)| expected.iter().all(|answer| ANSWERS.contains(answer))));
     Ok(())
 }
 
