@@ -1,6 +1,7 @@
 //! A store: its root, and the configuration to open it.
 
 pub(crate) mod directories;
+mod mark_destinations;
 pub(crate) mod read;
 pub(crate) mod target;
 pub(crate) mod unsent;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
 
+use super::mark_destinations::MarkDestinations;
 use super::{Store, directories};
 use crate::entry::{Entry, EntryBuilder};
 use crate::layout::{PUT, entry_name, entry_path};
@@ -29,6 +30,7 @@ pub struct TargetStore {
     /// The state of each of the 256 directories of entries: [`UNKNOWN`] or [`TRUSTED`]. The first put in each creates it.
     shards: Arc<[AtomicU8; 256]>,
     pub(super) tracker: Arc<UsageTracker>,
+    pub(super) mark_destinations: Arc<MarkDestinations>,
 }
 
 /// The state of a directory that was not checked yet.
@@ -63,7 +65,8 @@ impl TargetStore {
         }
         let shards = Arc::new([const { AtomicU8::new(UNKNOWN) }; 256]);
         let (tracker, known) = UsageTracker::open(store, &dir, fresh);
-        let opened = Self { store: store.clone(), dir, exists, shards, tracker: Arc::new(tracker) };
+        let (store, tracker, mark_destinations) = (store.clone(), Arc::new(tracker), Arc::default());
+        let opened = Self { store, dir, exists, shards, tracker, mark_destinations };
         if matches!(known, Known::Totals(_)) {
             // If the size is unknown, the files are counted at the first put, not here.
             opened.evict_if_due(known);

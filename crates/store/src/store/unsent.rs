@@ -26,7 +26,8 @@ impl TargetStore {
         let directory = self.own_dir(UNSENT)?;
         let name = mark::name(key, Some(destination), replaces);
         let mode = if self.store().trust().is_shared() { 0o664 } else { 0o644 };
-        match directory.create_file(&name, mode) {
+        let create = || directory.create_file(&name, mode);
+        match self.mark_destinations.while_changing(&directory, Some(destination), create) {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(source) => {
@@ -41,10 +42,12 @@ impl TargetStore {
         if self.is_writable()
             && let Ok(Some(directory)) = self.store().directory(&self.unsent_dir(), false)
         {
-            let _ = directory.remove(mark::name(key, destination, false));
-            if replaced {
-                let _ = directory.remove(mark::name(key, destination, true));
-            }
+            self.mark_destinations.while_changing(&directory, None, || {
+                let _ = directory.remove(mark::name(key, destination, false));
+                if replaced {
+                    let _ = directory.remove(mark::name(key, destination, true));
+                }
+            });
         }
     }
 
@@ -53,9 +56,13 @@ impl TargetStore {
         if self.is_writable()
             && let Ok(Some(directory)) = self.store().directory(&self.unsent_dir(), false)
         {
-            let names = directory.list().unwrap_or_default();
-            let marks = names.utf8().filter(|name| mark::parse(name).is_some_and(|mark| mark.key == *key));
-            marks.for_each(|name| drop(directory.remove(name)));
+            let destinations = self.mark_destinations.of(&directory);
+            self.mark_destinations.while_changing(&directory, None, || {
+                for destination in &destinations {
+                    let names = [false, true].map(|replaces| mark::name(key, destination.as_ref(), replaces));
+                    names.iter().for_each(|name| drop(directory.remove(name)));
+                }
+            });
         }
     }
 

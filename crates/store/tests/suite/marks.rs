@@ -1,10 +1,13 @@
 //! The marks of entries that are to be sent to a remote cache.
 #![expect(clippy::disallowed_methods, reason = "these tests write marks of earlier versions")]
 
-use std::fs;
+use std::fs::{self, File};
+use std::time::{Duration, SystemTime};
 
+use opkeep_fs::FsOp;
 use opkeep_store::{Access, Destination, Store, StoreConfig, TargetStore};
 
+use crate::common::room::Room;
 use crate::common::{TARGET, fresh, key, names};
 
 /// The name, the destination and the replacement of each mark.
@@ -57,4 +60,45 @@ fn a_mark_of_an_earlier_version_is_read() {
     assert_eq!(names(&unsent).len(), 4);
     store.mark_sent(&key("relu"), None, true);
     assert_eq!((marks(&store), names(&unsent).len()), (vec![(false, Some("a".to_owned()), false)], 2));
+}
+
+/// A build of many kernels that stay here would list the directory once for each.
+#[test]
+fn the_marks_of_many_keys_are_removed_with_one_listing() {
+    let room = Room::new("100", "50");
+    let store = room.open();
+    let [one, other, late] = ["one", "other", "late"].map(Destination::new);
+    let names: Vec<_> = (0..40).map(|number| format!("kernel {number}")).collect();
+    let keys = names.iter().map(|name| key(name));
+    for key in keys.clone() {
+        store.mark_unsent(&key, &one, false).unwrap();
+        store.mark_unsent(&key, &other, true).unwrap();
+    }
+    store.mark_unsent(&key("relu"), &one, false).unwrap();
+    room.seen.take();
+    for (number, key) in keys.enumerate() {
+        match number {
+            5 => store.mark_unsent(&key, &late, false).unwrap(),
+            6 => store.mark_sent(&key, Some(&one), false),
+            _ => {}
+        }
+        store.unmark_unsent(&key);
+    }
+    let listed = room.seen.ops().iter().filter(|op| **op == FsOp::List).count();
+    assert_eq!((listed, store.unsent().len()), (1, 1), "{:?}", store.unsent());
+}
+
+#[test]
+fn marks_of_another_process_are_removed_too() {
+    let (directory, store) = fresh();
+    let another = Store::open(StoreConfig::new(directory.path())).unwrap().target(TARGET).unwrap();
+    let first = SystemTime::now();
+    for (seconds, name) in (1..).zip(["one", "other", "third"]) {
+        another.mark_unsent(&key("relu"), &Destination::new(name), name == "other").unwrap();
+        // Times of file systems are not exact enough to tell this change from the last one.
+        let unsent = File::open(store.dir().join("unsent")).unwrap();
+        unsent.set_modified(first + Duration::from_secs(seconds)).unwrap();
+        store.unmark_unsent(&key("relu"));
+        assert_eq!(store.unsent(), [], "{name}");
+    }
 }
