@@ -38,6 +38,11 @@ pub fn may_be_bundle(found: &[u8]) -> bool {
     check_head(found).is_ok()
 }
 
+/// Whether a file that begins with `found` is a bundle of any format, or was to become one.
+pub fn begins_as_bundle(found: &[u8]) -> bool {
+    !matches!(check_head(found), Err(BundleError::NotABundle { .. }))
+}
+
 /// Checks the bytes before the first block, of which a short file has some only.
 pub(crate) fn check_head(found: &[u8]) -> Result<(), BundleError> {
     let expected = head();

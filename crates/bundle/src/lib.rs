@@ -70,7 +70,7 @@ mod writer;
 
 pub use error::{BundleError, EntryProblem};
 pub use format::{BUNDLE_FORMAT, MAX_BLOCK_BYTES};
-pub use frame::{HEAD_BYTES, may_be_bundle};
+pub use frame::{HEAD_BYTES, begins_as_bundle, may_be_bundle};
 #[doc(hidden)]
 pub use fuzz::fuzz;
 pub use index::{Index, IndexedBlock, IndexedEntry};

@@ -451,6 +451,40 @@ fn an_input_is_not_replaced() {
     }
 }
 
+/// A file may be an input that no argument names: a list of keys in the environment, a model in a directory, the weights of a network.
+#[test]
+fn only_a_bundle_or_an_empty_file_is_replaced() {
+    let built = built();
+    let line = built.run(&["key", "generate", "builds-1", "--out", "secret"]).ended_with(0).stdout;
+    built.write("trusted", line);
+    fs::hard_link(built.path("trusted"), built.path("same")).unwrap();
+    for output in ["trusted", "same"] {
+        let before = fs::read(built.path(output)).unwrap();
+        let mut command = built.command(&["bundle", "export", "--output", output]);
+        let ran = ran(command.env("OPKEEP_TRUSTED_KEYS", "@trusted").stderr(Stdio::piped()));
+        ran.ended_with(2).says("is an input");
+        assert!(fs::read(built.path(output)).unwrap() == before, "{output}");
+    }
+    fs::create_dir(built.path("models")).unwrap();
+    built.write("models/square.info", fs::read(SQUARE).unwrap());
+    built.write("weights", [7; 40]);
+    for output in ["models/square.info", "weights"] {
+        let before = fs::read(built.path(output)).unwrap();
+        let args = ["bundle", "export", "--output", output, "--plan", "models", "--target", "cpu"];
+        built.run(&args).ended_with(2).says("is no bundle, so it is not replaced");
+        assert!(fs::read(built.path(output)).unwrap() == before, "{output}");
+    }
+    built.write("all.bundle", "");
+    for _ in 0..2 {
+        export(&built, &[]).ended_with(0);
+    }
+    // A later version may write another format.
+    let mut bundle = fs::read(built.path("all.bundle")).unwrap();
+    bundle[16] ^= 0x40;
+    built.write("all.bundle", bundle);
+    export(&built, &[]).ended_with(0);
+}
+
 /// The standard input may never end, and its copy would fill the disk.
 #[test]
 fn no_more_is_read_of_an_endless_input_than_shows_that_it_is_no_bundle() {
@@ -513,8 +547,10 @@ fn bundles_go_through_pipes() {
 /// What had the name stays if the bundle cannot be written, and nothing else is left.
 #[test]
 fn a_file_appears_when_it_is_complete() {
+    /// The begin of a bundle: no other file is replaced.
+    const BEFORE: &[u8] = b"\x5b\x2a\x4d\x18";
     let place = Place::new();
-    place.write("all.bundle", "before");
+    place.write("all.bundle", BEFORE);
     place.run(&BUILD).ended_with(0);
     let files = || fs::read_dir(place.dir.path()).unwrap().count();
     let before = files();
@@ -524,7 +560,7 @@ fn a_file_appears_when_it_is_complete() {
         export(&place, args).ended_with(2);
         assert_eq!(
             (fs::read(place.path("all.bundle")).unwrap().as_slice(), files()),
-            (&b"before"[..], before),
+            (BEFORE, before),
             "{args:?}"
         );
     }
@@ -535,7 +571,7 @@ fn a_file_appears_when_it_is_complete() {
     assert!(full.code != Some(0), "{full:?}");
     assert_eq!(
         (fs::read(place.path("all.bundle")).unwrap().as_slice(), files()),
-        (&b"before"[..], before),
+        (BEFORE, before),
         "{full:?}"
     );
     export(&place, &[]).ended_with(0);

@@ -1,12 +1,12 @@
 //! `opkeep bundle export`: writes kernels of the store to a bundle.
 
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use opkeep_bundle::{BundleWriter, Index, Signer};
+use opkeep_bundle::{BundleWriter, HEAD_BYTES, Index, Signer, begins_as_bundle};
 use opkeep_digest::Digest;
 use opkeep_fs::{CancelToken, FileId, Fs, OutputFile, map};
 use opkeep_store::{Access, Entry, Lookup, Miss, Store, TargetStore};
@@ -36,7 +36,7 @@ in a bundle, nor when a kernel was used; signatures are.
 With --sign-key, the index and each kernel are signed: that states that you vouch for all of them. A
 note says how many of them have neither a signature of this key nor one of this host: other hosts
 may have compiled those, or this host before it had keys.
-FILE appears when it is complete, and replaces an existing file, but none that is named as an input.
+FILE appears when it is complete. It replaces an existing bundle or an empty file, and no other.
 Next: `opkeep bundle import FILE` on another host.
 Exit code 0: FILE has what was asked for; 1: it lacks kernels that are damaged, not valid, or not in
 the store; 2: there is nothing to export, or FILE cannot be written.";
@@ -73,7 +73,7 @@ const MAX_KEYS: u64 = 256 << 20;
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let cancel = output.cancel_on_signal();
     let trust = args.trust.read()?;
-    refuse_input(args)?;
+    refuse_replacing(args, &trust)?;
     let signer = args.sign_key.as_deref().map(|path| signer(path, &trust)).transpose()?;
     let signed_by = signer.as_ref().map(|signer| SignerOutput::from(signer.key().public_key()));
     let own = signer.as_ref().map(|signer| trust.of_own(signer.key().public_key()));
@@ -164,15 +164,24 @@ fn report(args: &Args, json: &ExportOutput, output: &Output) -> anyhow::Result<(
     Ok(())
 }
 
-/// Checks that the bundle replaces no file that it is made from.
-fn refuse_input(args: &Args) -> anyhow::Result<()> {
+/// Checks that the bundle replaces nothing but a bundle that is no input, or an empty file: inputs may name other files, as a list of
+/// trusted keys in the environment or the weights of a network do.
+fn refuse_replacing(args: &Args, trust: &Trust) -> anyhow::Result<()> {
     let id = |path: &Path| Fs::new().metadata(path).ok().map(|found| FileId::of(&found));
     // It is new, or the standard output.
     let Some(output) = id(&args.output).filter(|_| args.output != Path::new(STANDARD)) else { return Ok(()) };
-    let trusted = args.trust.trusted_keys.as_deref().and_then(|text| text.strip_prefix('@')).map(Path::new);
+    let path = args.output.display();
     let named = args.plans.iter().chain(&args.keys).chain(&args.sign_key).map(PathBuf::as_path);
-    let is_input = named.chain(trusted).any(|input| id(input) == Some(output));
-    ensure!(!is_input, "`{}` is an input; give the bundle another name", args.output.display());
+    let is_input = named.chain(trust.key_files()).any(|input| id(input) == Some(output));
+    ensure!(!is_input, "`{path}` is an input; give the bundle another name");
+    // What is no file that can be read is refused when the output is created.
+    let Ok((file, _)) = Fs::new().open_file(&args.output) else { return Ok(()) };
+    let mut head = Vec::new();
+    file.take(HEAD_BYTES).read_to_end(&mut head).with_context(|| format!("cannot read `{path}`"))?;
+    ensure!(
+        head.is_empty() || begins_as_bundle(&head),
+        "`{path}` is no bundle, so it is not replaced; remove it, or give the bundle another name"
+    );
     Ok(())
 }
 

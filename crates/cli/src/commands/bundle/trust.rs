@@ -1,10 +1,13 @@
 //! Flags about signatures.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use opkeep_bundle::{entry_message, entry_signatures, stored_signatures};
 use opkeep_cache::Namespace;
 use opkeep_fs::Fs;
+use opkeep_remote::SettingText;
 use opkeep_store::Entry;
 use opkeep_trust::{PublicKey, SignaturePolicy, SigningKey};
 use serde::Serialize;
@@ -30,6 +33,8 @@ pub(crate) struct Trust {
     pub(crate) namespace: String,
     /// The file of the key by which this host recognizes what it built.
     host_key_file: Option<PathBuf>,
+    /// The list of trusted keys.
+    list_file: Option<PathBuf>,
 }
 
 /// The key that signed, as JSON.
@@ -52,7 +57,10 @@ impl TrustArgs {
     /// A key is not valid, a list cannot be read, or other users can change it; or the namespace of the environment is not valid.
     pub(crate) fn read(&self) -> anyhow::Result<Trust> {
         let settings = setup::signature_settings(self.trusted_keys.as_ref(), self.remote_namespace.as_ref());
+        let trusted_keys = settings.trusted_keys.as_ref().map(SettingText::value);
+        let list = trusted_keys.and_then(|text| text.as_bytes().strip_prefix(b"@"));
         Ok(Trust {
+            list_file: list.map(|path| OsStr::from_bytes(path).into()),
             policy: settings.signature_policy()?,
             namespace: settings.namespace()?.to_string(),
             host_key_file: settings.host_key_file,
@@ -61,6 +69,11 @@ impl TrustArgs {
 }
 
 impl Trust {
+    /// Returns the files of keys that are used.
+    pub(crate) fn key_files(&self) -> impl Iterator<Item = &Path> {
+        self.host_key_file.iter().chain(&self.list_file).map(PathBuf::as_path)
+    }
+
     /// Whether an entry of a bundle may be taken: `Err` with the reason why not. Signatures for another namespace do not count: an attacker
     /// may have moved the entry.
     pub(crate) fn check(&self, target: &str, entry: &Entry) -> Result<(), String> {
@@ -102,6 +115,7 @@ impl Trust {
             policy: SignaturePolicy::Required(keys.collect()),
             namespace: self.namespace.clone(),
             host_key_file: None,
+            list_file: None,
         }
     }
 
