@@ -78,6 +78,7 @@ mod query;
 mod random;
 mod refusal;
 mod remote;
+mod running_time;
 mod signing;
 mod tally;
 mod target;

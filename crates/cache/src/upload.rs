@@ -20,6 +20,7 @@ use opkeep_store::TargetStore;
 
 use crate::plan_lease::PlanLease;
 use crate::remote::{Limits, RemoteTarget, SentEntry, guarded};
+use crate::running_time::RunningTime;
 use crate::signing::Sendable;
 
 /// The maximum number and size of the entries of one call.
@@ -118,8 +119,8 @@ impl Uploads {
         let last =
             Some(self.locked()).filter(|state| state.left() > 0).and_then(|state| state.last.upgrade());
         let wait = last.as_ref().map(|remote| remote.tally().wait_for_answer());
-        let began = Instant::now();
-        let is_stuck = || last.as_ref().is_some_and(|remote| remote.client().is_stuck(began));
+        let waited = RunningTime::new();
+        let is_stuck = || last.as_ref().is_some_and(|remote| remote.client().is_stuck(&waited));
         self.wait(deadline, cancel, |state| state.left() == 0 || is_stuck());
         drop(wait);
         self.locked().left()

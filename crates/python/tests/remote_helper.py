@@ -106,6 +106,41 @@ class Silent:
             connection.close()
 
 
+class Held:
+    """A Redis server whose answers wait until they are released."""
+
+    def __init__(self, test: unittest.TestCase, redis: Redis) -> None:
+        self._redis = redis
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._is_released = threading.Event()
+        self.url = f"redis://127.0.0.1:{self._socket.getsockname()[1]}"
+        self.connections = 0
+        """The number of connections so far."""
+        threading.Thread(target=self._accept, daemon=True).start()
+        test.addCleanup(self._socket.close)
+        test.addCleanup(self.release)
+
+    def release(self) -> None:
+        """Send the answers."""
+        self._is_released.set()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client = self._socket.accept()[0]
+                server = socket.create_connection(("127.0.0.1", self._redis.port))
+                threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
+                threading.Thread(target=self._forward, args=(server, client), daemon=True).start()
+                self.connections += 1
+
+    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+        self._is_released.wait()
+        with contextlib.suppress(OSError), source, sink:
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_RDWR)
+
+
 def closed_url() -> str:
     """Return the URL of a server that is not there."""
     with socket.socket() as free:

@@ -20,7 +20,7 @@ from unittest import mock
 
 import opkeep
 from helper import FILES, KEY, CacheTest, at_most, in_child, long_test, until
-from remote_helper import HAS_REDIS, NO_REDIS, Redis, Silent, closed_url, generate_key, shared_entries
+from remote_helper import HAS_REDIS, NO_REDIS, Held, Redis, Silent, closed_url, generate_key, shared_entries
 
 LIMIT = 30
 """The seconds that a remote cache which does not work may cost here: the machine may be busy."""
@@ -247,6 +247,23 @@ class ShareTest(HostsTest):
             if receiver.stdout.readline() == "[True, True]\n":
                 return
         self.fail("no process sent it")
+
+    @long_test(2)
+    @unittest.skipUnless(HAS_REDIS, NO_REDIS)
+    def test_a_suspended_process_goes_on_with_its_remote_cache(self) -> None:
+        redis = Redis(self)
+        held = Held(self, redis)
+        program = "cache.get_or_build(KEY, lambda: %r)\ncache.close()\nsay('made')" % FILES
+        process = self.start_host("one", program, held.url)
+        until(lambda: held.connections == 1, "a connection")
+        process.send_signal(signal.SIGSTOP)
+        # A server that is idle for two seconds hangs.
+        time.sleep(3)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.2)
+        held.release()
+        self.assert_says(process, "made")
+        self.assertEqual(self.builds(self.host("two", remote=redis.url)), 0)
 
 
 class FaultTest(HostsTest):

@@ -21,6 +21,7 @@ use super::object::{LeaseToken, LeaseValue, ObjectName};
 use super::problems::{CallFailure, CallKind, Problem, Problems};
 use crate::event::CacheEvent;
 use crate::refusal::Refusal;
+use crate::running_time::RunningTime;
 use crate::signing::TargetTrust;
 use crate::tally::Tally;
 
@@ -123,11 +124,12 @@ impl RemoteClient {
         self.config().health.may_call(now)
     }
 
-    /// Whether nothing came from the engine, and nothing went there, since `since`, for so long that waiting for it is of no use. It may
-    /// also be paused.
-    pub(crate) fn is_stuck(&self, since: Instant) -> bool {
+    /// Whether nothing came from the engine, and nothing went there, in the `waited` time, for so long that waiting for it is of no use. It
+    /// may also be paused.
+    pub(crate) fn is_stuck(&self, waited: &RunningTime) -> bool {
         let now = Instant::now();
-        let idle = self.shared.activity.idle(now).min(now.saturating_duration_since(since));
+        let time = waited.at(now);
+        let idle = self.shared.activity.idle(now).saturating_sub(waited.stopped()).min(time);
         self.is_paused() || idle >= self.config().idle_timeout
     }
 
@@ -390,10 +392,11 @@ impl RemoteClient {
         let context = RemoteContext::new(limits.end_of_call(timeout), limits.cancel).with_idle_timeout(&idle);
         let answer = guarded(|| call(&context));
         let now = Instant::now();
-        limits.budget.inspect(|budget| budget.end_wait(now - began));
-        drop(wait);
-        let is_late = now - began > timeout;
         let longest = idle.longest(now);
+        let took = (now - began).saturating_sub(idle.stopped());
+        limits.budget.inspect(|budget| budget.end_wait(took));
+        drop(wait);
+        let is_late = took > timeout;
         let end = match &answer {
             // An engine that is full can still be read.
             Ok(Ok(_) | Err(RemoteError::Full { .. })) if !is_late => {

@@ -50,8 +50,11 @@ impl<'a> RemoteContext<'a> {
             return Err(RemoteError::Cancelled);
         }
         let now = Instant::now();
-        let left = self.deadline.saturating_duration_since(now);
-        let left = self.idle.map_or(left, |idle| idle.left(now).min(left));
+        let mut left = self.deadline.saturating_duration_since(now);
+        if let Some(idle) = self.idle {
+            let left_idle = idle.left(now);
+            left = (self.deadline + idle.stopped()).saturating_duration_since(now).min(left_idle);
+        }
         if left.is_zero() { Err(RemoteError::TimedOut) } else { Ok(left) }
     }
 }

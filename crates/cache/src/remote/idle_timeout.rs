@@ -4,13 +4,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::call_clock::micros;
+use crate::running_time::RunningTime;
 
 /// The time for which a call goes on while its engine is idle: it sends no byte, and takes none. A large object over a slow link takes as
-/// long as it takes, since each byte is progress. Threads share it.
+/// long as it takes, since each byte is progress. The time in which this process was stopped does not count. Threads share it.
 #[derive(Debug)]
 pub struct IdleTimeout<'a> {
     limit: Duration,
-    own: Activity,
+    time: RunningTime,
+    /// The time at which the engine was last active, in microseconds of `time`.
+    last: AtomicU64,
     /// The longest time for which the engine was idle, in microseconds.
     longest: AtomicU64,
     /// The activity of all calls.
@@ -28,7 +31,8 @@ pub(crate) struct Activity {
 impl<'a> IdleTimeout<'a> {
     /// Begins a call that ends when its engine was idle for `limit`.
     pub fn new(limit: Duration) -> Self {
-        Self { limit, own: Activity::new(), longest: AtomicU64::new(0), all: None }
+        let (last, longest) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { limit, time: RunningTime::new(), last, longest, all: None }
     }
 
     /// The same, for a call that counts for `all`.
@@ -38,24 +42,38 @@ impl<'a> IdleTimeout<'a> {
 
     /// Records that the engine sent or took something.
     pub(super) fn note(&self, now: Instant) {
-        self.longest.fetch_max(micros(self.own.idle(now)), Ordering::Relaxed);
-        self.resume(now);
+        self.longest.fetch_max(micros(self.idle(now)), Ordering::Relaxed);
+        self.begin_wait(now);
     }
 
-    /// Begins to wait anew at `now`.
+    /// Begins to wait anew at `now`, after the process did something else.
     pub(super) fn resume(&self, now: Instant) {
-        self.own.note(now);
-        self.all.inspect(|all| all.note(now));
+        self.time.resume(now);
+        self.begin_wait(now);
     }
 
-    /// Returns the time that is left at `now`.
+    /// Returns the time that is left at `now`. A call that waits asks for it a few times a second.
     pub(super) fn left(&self, now: Instant) -> Duration {
-        self.limit.saturating_sub(self.own.idle(now))
+        self.limit.saturating_sub(self.idle(now))
     }
 
     /// Returns the longest time for which the engine was idle until `now`.
     pub(super) fn longest(&self, now: Instant) -> Duration {
-        self.own.idle(now).max(Duration::from_micros(self.longest.load(Ordering::Relaxed)))
+        self.idle(now).max(Duration::from_micros(self.longest.load(Ordering::Relaxed)))
+    }
+
+    /// Returns the time of the call in which this process was stopped.
+    pub(super) fn stopped(&self) -> Duration {
+        self.time.stopped()
+    }
+
+    fn begin_wait(&self, now: Instant) {
+        self.last.fetch_max(micros(self.time.at(now)), Ordering::Relaxed);
+        self.all.inspect(|all| all.note(now));
+    }
+
+    fn idle(&self, now: Instant) -> Duration {
+        self.time.at(now).saturating_sub(Duration::from_micros(self.last.load(Ordering::Relaxed)))
     }
 }
 
@@ -79,25 +97,48 @@ impl Activity {
 mod tests {
     use super::*;
 
+    const TURN: Duration = Duration::from_millis(250);
+
+    /// A wait, which asks for the time that is left a few times a second.
+    fn wait(idle: &IdleTimeout<'_>, from: Instant, turns: u32) -> Instant {
+        for turn in 1..=turns {
+            idle.left(from + TURN * turn);
+        }
+        from + TURN * turns
+    }
+
     #[test]
     fn each_byte_is_progress() {
         let (all, second) = (Activity::new(), Duration::from_secs(1));
         let idle = IdleTimeout::new(second * 2).counted_in(&all);
-        let began = idle.own.origin;
-        for number in 1..=10 {
-            assert_eq!(idle.left(began + second * number), second);
-            idle.note(began + second * number);
+        let mut now = idle.time.origin();
+        for _ in 1..=10 {
+            now = wait(&idle, now, 4);
+            assert_eq!(idle.left(now), second);
+            idle.note(now);
         }
-        let end = began + second * 12;
-        assert_eq!((idle.left(end), idle.longest(end)), (Duration::ZERO, second * 2));
-        idle.note(began + second * 15);
-        assert_eq!(
-            (idle.left(began + second * 15), idle.longest(began + second * 16)),
-            (second * 2, second * 5)
-        );
-        assert!(all.idle(began + second * 15) <= second);
-        idle.resume(began + second * 25);
-        let end = began + second * 26;
-        assert_eq!((idle.left(end), idle.longest(end)), (second, second * 5));
+        now = wait(&idle, now, 8);
+        assert_eq!((idle.left(now), idle.longest(now)), (Duration::ZERO, second * 2));
+        now = wait(&idle, now, 12);
+        idle.note(now);
+        assert_eq!((idle.left(now), idle.longest(now)), (second * 2, second * 5));
+        assert!(all.idle(now) <= second);
+        idle.resume(now + second * 10);
+        now = wait(&idle, now + second * 10, 4);
+        assert_eq!((idle.left(now), idle.longest(now)), (second, second * 5));
+    }
+
+    /// A user suspends the process for an hour, while an answer is on its way.
+    #[test]
+    fn a_stop_of_the_process_is_no_idle_time() {
+        let (hour, second) = (Duration::from_secs(3600), Duration::from_secs(1));
+        let idle = IdleTimeout::new(second * 2);
+        let later = wait(&idle, idle.time.origin(), 2) + hour;
+        assert_eq!(idle.left(later), second);
+        assert!(idle.stopped() < hour && idle.stopped() >= hour - second);
+        idle.note(later);
+        assert_eq!((idle.left(later), idle.longest(later)), (second * 2, second));
+        let end = wait(&idle, later, 8);
+        assert_eq!(idle.left(end), Duration::ZERO, "a wait that goes on");
     }
 }

@@ -83,8 +83,11 @@ impl WaitBudget {
     pub(crate) fn warning(&self) -> Option<String> {
         let is_first = !self.has_warned.swap(true, Ordering::Relaxed);
         is_first.then(|| {
-            let seconds = self.clock.waited().as_secs_f64();
-            format!("the remote cache is too slow: its answers took {seconds:.1} s, the limit for them")
+            let waited = self.clock.waited().as_secs_f64();
+            let limit = Duration::from_micros(self.limit.load(Ordering::Relaxed)).as_secs_f64();
+            format!(
+                "the remote cache is too slow: its answers took {waited:.1} s, and the limit is {limit:.1} s"
+            )
         })
     }
 }
@@ -105,7 +108,7 @@ mod tests {
         assert_eq!((budget.used(), budget.left()), (Duration::from_millis(1500), Duration::from_millis(500)));
         call(&budget, Duration::from_secs(9));
         assert_eq!(budget.left(), Duration::ZERO);
-        assert!(budget.warning().is_some_and(|text| text.contains("the limit")));
+        assert!(budget.warning().is_some_and(|text| text.ends_with("and the limit is 2.0 s")));
         assert_eq!(budget.warning(), None);
         let none = WaitBudget::new(Duration::ZERO);
         assert_eq!((none.left(), none.warning()), (Duration::ZERO, None));

@@ -113,7 +113,7 @@ fn a_budget_that_is_used_up_is_one_warning() {
         }
         let warnings = host.warnings();
         assert!(
-            matches!(&warnings[..], [(WarningKind::Remote, text)] if text.contains("the limit for them")),
+            matches!(&warnings[..], [(WarningKind::Remote, text)] if text.contains("s, and the limit is ")),
             "{delay:?}: {warnings:?}"
         );
         assert_eq!(remote.count(Get), 1, "{delay:?}");

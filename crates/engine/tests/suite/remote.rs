@@ -170,7 +170,7 @@ fn a_tier_that_answers_slowly_is_given_up() {
     let report = engine.build(&requests).unwrap();
     assert!(report.kernels.iter().all(|kernel| kernel.outcome == Outcome::Compiled));
     let [warning] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
-    assert!(warning.text.contains("s, the limit for them"), "{warning}");
+    assert!(warning.text.contains("s, and the limit is "), "{warning}");
     // Some of them are those of the bundle, at the end.
     let calls = remote.calls().into_iter().filter(|call| *call != RemoteCall::Put).count();
     assert!(calls < 13, "{calls}");
