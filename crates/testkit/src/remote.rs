@@ -1,7 +1,7 @@
 //! An engine in memory, for several hosts in one process: each host is a cache with a store of its own. It can be slow, wrong, full
 //! or gone, lose objects, and lie about its leases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -102,6 +102,8 @@ struct Shared {
 struct State {
     faults: RemoteFaults,
     objects: BTreeMap<ObjectName, Vec<u8>>,
+    /// The names of what is no object, such as a pipe in a directory.
+    occupied: BTreeSet<ObjectName>,
     counters: BTreeMap<ObjectName, u64>,
     readings: u64,
     calls: Vec<RemoteCall>,
@@ -165,6 +167,11 @@ impl FakeRemote {
     /// Stores an object with any content.
     pub fn set_object(&self, name: &ObjectName, content: Vec<u8>) {
         self.state().objects.insert(name.clone(), content);
+    }
+
+    /// Gives the name of an object to something that is none: it exists, and cannot be read.
+    pub fn occupy(&self, name: &ObjectName) {
+        self.state().occupied.insert(name.clone());
     }
 
     /// Removes an object.
@@ -361,7 +368,7 @@ impl RemoteEngine for FakeRemote {
         let mut state = self.state();
         let mut answers = Vec::new();
         for object in objects {
-            if state.objects.contains_key(object.name) {
+            if state.objects.contains_key(object.name) || state.occupied.contains(object.name) {
                 answers.push(PutAnswer::Existed);
                 continue;
             }
@@ -379,6 +386,7 @@ impl RemoteEngine for FakeRemote {
         self.begin_put(RemoteCall::Replace, objects, context)?;
         let mut state = self.state();
         for object in objects {
+            state.occupied.remove(object.name);
             state.objects.insert(object.name.clone(), object.content.to_vec());
         }
         Ok(())

@@ -207,31 +207,33 @@ impl RemoteClient {
         Ok(answer?.is_some())
     }
 
-    /// Stores objects. Returns whether they are in the engine now.
-    pub(crate) fn put(
+    /// Stores objects. Returns the indices of those whose names existed, and that were not stored. `None`: the engine did not answer.
+    pub(super) fn put(
         &self,
         objects: &[RemoteObject<'_>],
         existing: Existing,
         limits: Limits<'_>,
-    ) -> Result<bool, PutFailure> {
+    ) -> Result<Option<Vec<usize>>, PutFailure> {
         let mut is_refused = false;
         let answer = self.call(CallKind::Store, limits, |context| {
-            let stored = match existing {
-                Existing::Replace => self.config().engine.replace(objects, context),
-                Existing::Keep => {
-                    let answers = self.config().engine.put_if_absent(objects, context);
-                    answers.and_then(|answers: Vec<PutAnswer>| expect(answers.len(), objects.len()))
-                }
+            let answers = match existing {
+                Existing::Replace => self
+                    .config()
+                    .engine
+                    .replace(objects, context)
+                    .map(|()| vec![PutAnswer::Stored; objects.len()]),
+                Existing::Keep => self.config().engine.put_if_absent(objects, context),
             };
-            is_refused = matches!(stored, Err(RemoteError::Full { .. } | RemoteError::Refused { .. }));
-            stored
+            is_refused = matches!(answers, Err(RemoteError::Full { .. } | RemoteError::Refused { .. }));
+            answers.and_then(|answers| expect(answers.len(), objects.len()).map(|()| answers))
         });
-        let is_stored = answer.map_err(|why| PutFailure { is_refused, reason: why })?.is_some();
-        if is_stored {
-            let bytes = objects.iter().map(|object| object.content.len() as u64).sum();
-            self.tally.add(Counter::RemoteSent, bytes);
-        }
-        Ok(is_stored)
+        let Some(answers) = answer.map_err(|why| PutFailure { is_refused, reason: why })? else {
+            return Ok(None);
+        };
+        let bytes = objects.iter().map(|object| object.content.len() as u64).sum();
+        self.tally.add(Counter::RemoteSent, bytes);
+        let answers = answers.into_iter().enumerate();
+        Ok(Some(answers.filter_map(|(at, answer)| (answer == PutAnswer::Existed).then_some(at)).collect()))
     }
 
     /// Claims leases in the order of `names`, `limit` at most. `None`: the engine did not answer.

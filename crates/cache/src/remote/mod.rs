@@ -26,6 +26,7 @@ pub mod lease;
 mod names;
 mod object;
 mod problems;
+mod store;
 pub(crate) mod stored_name;
 mod tier;
 mod wait_budget;

@@ -220,7 +220,8 @@ impl RemoteTarget {
     ) -> Result<bool, CallFailure> {
         let (name, existing) =
             (self.entries.own_bundle(plan), if replaces { Existing::Replace } else { Existing::Keep });
-        let stored = self.client().put(&[RemoteObject::new(&name, bundle)], existing, limits);
+        // A bundle of another host stays. If it is wrong, the next reader replaces it.
+        let stored = self.client().store(&[RemoteObject::new(&name, bundle)], existing, limits, &|_, _| true);
         stored.map_err(|failure| failure.reason)
     }
 
@@ -393,7 +394,9 @@ impl RemoteTarget {
             entries.iter().map(|sent| self.entries.names.entry_of(sent.key, sent.entry.signer())).collect();
         let named = names.iter().zip(entries);
         let objects: Vec<_> = named.map(|(name, sent)| RemoteObject::new(name, sent.entry.file())).collect();
-        match self.client().put(&objects, existing, limits) {
+        let is_valid =
+            |at: usize, content| self.entries.checked(content, entries[at].key, &names[at]).is_ok();
+        match self.client().store(&objects, existing, limits, &is_valid) {
             Ok(true) => {
                 entries.iter().for_each(|sent| self.board().replaced(sent.key));
                 let bytes = entries.iter().map(|sent| sent.entry.file().len() as u64).sum();

@@ -10,6 +10,8 @@ mod batches;
 #[cfg(test)]
 mod claims;
 #[cfg(test)]
+mod existing;
+#[cfg(test)]
 mod fetched_once;
 #[cfg(test)]
 mod hung;

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use opkeep_cache::{
-    Cache, Claim, ObjectName, ObjectNames, Query, RemoteConfig, Source, TargetCache, WarningKind,
+    Accept, Cache, Claim, ObjectName, ObjectNames, Query, RemoteConfig, Source, TargetCache, WarningKind,
 };
-use opkeep_store::Destination;
+use opkeep_store::{Destination, Entry};
 use opkeep_testkit::remote::RemoteCall::{Claim as ClaimCall, Put, Release};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 
@@ -284,18 +284,16 @@ fn what_a_reader_refused_is_replaced_by_a_later_process() {
     assert_eq!(hit(claim(&Host::new().with_remote(&config(&remote)), "relu")), (1, Source::Remote));
 }
 
+/// What its caller refuses is a valid entry for the cache.
 #[test]
 fn what_the_process_refused_is_replaced_by_its_push() {
     let (remote, host) = (FakeRemote::new(), Host::new());
     let (_, target) = open(&host, &config(&remote));
     publish(build(claim(&target, "relu")), 1);
-    remote.set_object(&entry_name("relu"), b"no entry".to_vec());
-    assert_eq!(target.push_all(&|_| false, Some(soon()), None).sent, 1);
-    assert_eq!(remote.object(&entry_name("relu")), Some(b"no entry".to_vec()), "no reader refused it");
-    // A host that looks for the entry refuses it, builds the entry, and pushes its own.
     let other = Host::new();
     let (_, reader) = open(&other, &config(&remote));
-    let ticket = build(claim(&reader, "relu"));
+    let refuse = |_: &Entry| Accept::Replace("it is for another chip".to_owned());
+    let ticket = build(reader.get_or_begin(&key("relu"), &Query::new(&refuse)).unwrap());
     remote.set_faults(fails(true));
     assert!(!publish(ticket, 2).remote);
     remote.set_faults(fails(false));
