@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use opkeep_digest::Digest;
 use opkeep_store::Entry;
 
-use super::board::{Arrived, Board};
+use super::board::{Arrived, Board, bytes_of};
 
 /// The entries of one key that arrived, one of each signer, which are judged before they are stored. If it is dropped, the key is
 /// missing as before.
@@ -40,7 +40,6 @@ impl Board {
                 return None;
             }
             if let Some((key, entries)) = state.table.take_arrival() {
-                state.count_unclaimed();
                 return Some(Arrival { board: Arc::clone(self), key, entries });
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +78,8 @@ impl Arrival {
         let table = &mut self.board.locked().table;
         let is_missed = table.is_judged(&self.key);
         if is_missed {
-            table.put_back(&self.key, entries);
+            let bytes = bytes_of(&entries);
+            table.put_back(&self.key, entries, bytes);
         }
         is_missed
     }

@@ -59,7 +59,6 @@ pub(super) struct State {
     pub(super) counter: Option<ObjectName>,
     /// Whether the thread will visit the board.
     pub(super) is_scheduled: bool,
-    unclaimed_bytes: u64,
     /// The keys whose entries in the engine are wrong: an own entry replaces them.
     refused: HashSet<Digest>,
 }
@@ -100,7 +99,7 @@ impl Arrivals {
     }
 }
 
-fn bytes_of(arrived: &Arrived) -> u64 {
+pub(super) fn bytes_of(arrived: &Arrived) -> u64 {
     arrived.iter().map(|entry| entry.file_bytes()).sum()
 }
 
@@ -122,7 +121,7 @@ impl Board {
         let mut state = self.locked();
         state.counter = Some(counter);
         state.table.plan(missing);
-        state.prune();
+        state.table.prune(Instant::now());
     }
 
     /// Returns the counter of the plan.
@@ -170,7 +169,8 @@ impl Board {
         }
         stored.retain(|key| (self.is_stored)(key));
         if !stored.is_empty() {
-            keys.retain(|key| !stored.contains(key));
+            let found: HashSet<_> = stored.iter().collect();
+            keys.retain(|key| !found.contains(key));
             self.locked().table.note_stored(&stored);
         }
     }
@@ -238,7 +238,8 @@ impl Board {
             wrong.extend(arrivals.wrong.take().map(|refusal| (key, refusal)));
             let arrived = arrivals.in_order();
             if !arrived.is_empty() {
-                state.table.note_own_entry(key, arrived, Instant::now());
+                let bytes = bytes_of(&arrived);
+                state.table.note_own_entry(key, arrived, bytes, Instant::now());
             }
         }
         drop(state);
@@ -316,7 +317,8 @@ impl Board {
             let arrived = arrivals.in_order();
             if !arrived.is_empty() {
                 had_news = true;
-                state.table.note_entry(key, arrived);
+                let bytes = bytes_of(&arrived);
+                state.table.note_entry(key, arrived, bytes);
             }
         }
         // If the engine did not answer for all names, an object that did not arrive may exist.
@@ -324,7 +326,6 @@ impl Board {
             Ok(true) => had_news |= state.table.answered(&batch, Instant::now()),
             Ok(false) | Err(_) => state.table.unanswered(&batch),
         }
-        state.count_unclaimed();
         drop(state);
         self.changed.notify_all();
         if let Some(why) = wrong {
@@ -350,7 +351,8 @@ impl Board {
             return News::Step(state.table.step(key));
         };
         if !arrived.is_empty() {
-            state.table.put_back(key, arrived);
+            let bytes = bytes_of(&arrived);
+            state.table.put_back(key, arrived, bytes);
         }
         News::Entry(entry)
     }
@@ -403,9 +405,7 @@ impl Board {
 
     /// Records that the caller has the key's entry, or builds it.
     pub(super) fn finished(&self, key: &Digest) {
-        let mut state = self.locked();
-        state.table.finished(key, Instant::now());
-        state.count_unclaimed();
+        self.locked().table.finished(key, Instant::now());
     }
 
     /// Makes the next call, if it is due. Returns the time of the next one, if callers wait.
@@ -471,26 +471,16 @@ impl Board {
 impl State {
     fn new(ttl: Duration) -> Self {
         let (table, refused) = (LeaseTable::new(ttl), HashSet::new());
-        Self { table, counter: None, is_scheduled: false, unclaimed_bytes: 0, refused }
-    }
-
-    /// Removes what no caller needs any more.
-    fn prune(&mut self) {
-        self.table.prune(Instant::now());
-        self.count_unclaimed();
+        Self { table, counter: None, is_scheduled: false, refused }
     }
 
     /// Returns the keys that a caller asks for that begins `key`.
     fn look(&mut self, key: &Digest, fresh_since: Option<Instant>) -> Option<Vec<Digest>> {
         let mut keys = self.table.look(key, fresh_since.unwrap_or_else(Instant::now))?;
-        if self.unclaimed_bytes >= MAX_UNCLAIMED_BYTES {
+        if self.table.unclaimed_bytes() >= MAX_UNCLAIMED_BYTES {
             keys.retain(|other| other == key || self.table.is_watched(other));
         }
         Some(keys)
-    }
-
-    pub(super) fn count_unclaimed(&mut self) {
-        self.unclaimed_bytes = self.table.unclaimed().map(bytes_of).sum();
     }
 }
 

@@ -88,9 +88,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         // In a forked child the parent's board may be locked for ever.
         if self.process.is_current() {
-            let mut state = self.board.locked();
-            state.table.unwatch(&self.key, Instant::now());
-            state.count_unclaimed();
+            self.board.locked().table.unwatch(&self.key, Instant::now());
         }
     }
 }

@@ -63,13 +63,13 @@ fn a_wait_ends_with_the_entry() {
     table.watch(&a, true, now, 0);
     table.watch(&b, true, now, 0);
     assert_eq!((table.watched().len(), table.next_call().unwrap().1), (2, Poll::Hint));
-    table.note_entry(&a, "entry");
+    table.note_entry(&a, "entry", 5);
     assert_eq!((table.watched(), table.has_news(&a)), (vec![b], true));
     assert_eq!((table.take_entry(&a), table.take_entry(&a)), (Some("entry"), None));
     table.unwatch(&a, now);
     table.unwatch(&b, now);
     assert_eq!((table.watched().len(), table.next_call()), (0, None));
-    assert!(table.rows.is_empty(), "nothing is kept of what no caller needs");
+    assert_eq!(table.rows.iter().count(), 0, "nothing is kept of what no caller needs");
 }
 
 /// An entry is in the local store before the thread that stores it can record that.
@@ -78,7 +78,7 @@ fn what_a_caller_finds_while_it_is_stored_is_fetched_once() {
     let (mut table, now, [a, b, _]) = (LeaseTable::new(TTL), Instant::now(), keys());
     let take = |table: &mut LeaseTable<u8>| {
         table.plan(&[a, b]);
-        table.note_entry(&a, 7);
+        table.note_entry(&a, 7, 1);
         assert_eq!(table.take_arrival(), Some((a, 7)));
     };
     take(&mut table);
@@ -98,4 +98,67 @@ fn what_a_caller_finds_while_it_is_stored_is_fetched_once() {
     assert!(!table.take_found(&b));
     assert_eq!(table.take_stored(&b), None);
     table.finished(&a, now);
+}
+
+/// The index is right after each change: what it says is what a visit of all rows finds.
+#[test]
+fn the_index_follows_each_change() {
+    let began = Instant::now();
+    let keys: Vec<_> = (0_u8..6).map(|number| Digest::of(&[number])).collect();
+    let mut random = 7_u64;
+    let mut next = |bound: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % bound
+    };
+    let mut table = LeaseTable::<u64>::new(TTL);
+    for step in 0..20_000 {
+        let (key, now) = (keys[next(6) as usize], began + Duration::from_millis(step * 7));
+        match next(16) {
+            0 => table.plan(&keys[..next(6) as usize]),
+            1 => drop(table.look(&key, now)),
+            2 => {
+                let mut batch = table.batch(vec![key], true, true, now);
+                batch.dropped_entry(next(2) as usize);
+                table.answered(&batch, now);
+            }
+            3 => table.note_entry(&key, step, step),
+            4 => table.note_own_entry(&key, step, step, now),
+            5 => drop(table.take_entry(&key)),
+            6 => drop(table.take_arrival()),
+            7 => table.judged(&key, next(2) == 0),
+            8 => table.put_back(&key, step, step),
+            9 => drop(table.take_stored(&key)),
+            10 => table.watch(&key, true, now, step),
+            11 if table.is_watched(&key) => table.unwatch(&key, now),
+            12 => table.finished(&key, now),
+            13 => table.note_held(&key, [now; 2], next(3), Some(value(next(3) as u8))),
+            14 => drop(table.begin_asking(&key)),
+            15 => table.end_asking(&key),
+            _ => table.prune(now),
+        }
+        table.rows.check();
+    }
+}
+
+/// Operations on one key do not visit all rows: each of these would take minutes for so many keys.
+#[test]
+fn many_keys_are_begun_and_finished_without_a_visit_of_all() {
+    let (mut table, now) = (LeaseTable::new(TTL), Instant::now());
+    let keys: Vec<_> = (0_u32..60_000).map(|number| Digest::of(&number.to_le_bytes())).collect();
+    table.plan(&keys);
+    let batch = table.batch(keys.clone(), true, true, now);
+    keys.iter().for_each(|key| table.note_entry(key, (), 3));
+    table.answered(&batch, now);
+    assert_eq!((table.arrived_bytes(), table.unclaimed_bytes()), (180_000, 180_000));
+    while let Some((key, ())) = table.take_arrival() {
+        table.judged(&key, true);
+    }
+    for key in &keys {
+        table.watch(key, true, now, 0);
+        assert!(table.take_found(key));
+        table.note_held(key, [now; 2], 0, Some(value(1)));
+        table.unwatch(key, now);
+        table.finished(key, now);
+    }
+    assert_eq!((table.arrived_bytes(), table.next_call(), table.rows.iter().count()), (0, None, 0));
 }
