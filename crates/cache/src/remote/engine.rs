@@ -27,7 +27,8 @@ pub trait RemoteEngine: Send + Sync {
     fn capabilities(&self, context: &RemoteContext<'_>) -> Result<Capabilities, RemoteError>;
 
     /// Requests objects. Calls `found` with the index of a name and the object's content as each arrives, in any order, and at
-    /// most once for an index. An object that the engine does not have is not reported.
+    /// most once for an index. An object that the engine does not have is not reported. Something that has its name and is no object, such
+    /// as a link in a directory, is reported without content, if the engine knows of it.
     ///
     /// # Errors
     /// The engine did not answer for all names. What was reported before counts.
@@ -48,7 +49,7 @@ pub trait RemoteEngine: Send + Sync {
         context: &RemoteContext<'_>,
     ) -> Result<Vec<PutAnswer>, RemoteError>;
 
-    /// Stores objects, in place of existing ones.
+    /// Stores objects, in place of existing ones, and of what has their names and is no object.
     ///
     /// # Errors
     /// As [`put_if_absent`](Self::put_if_absent).
@@ -116,10 +117,10 @@ pub trait RemoteEngine: Send + Sync {
     /// The engine gave no answer, or cannot list objects ([`RemoteError::Unsupported`]).
     fn list(&self, prefix: &str, cursor: &str, context: &RemoteContext<'_>) -> Result<Listing, RemoteError>;
 
-    /// Deletes objects. A missing one is fine.
+    /// Deletes objects, and what has their names and is no object. A missing one is fine.
     ///
     /// # Errors
-    /// The engine did not answer for all names, or cannot delete objects ([`RemoteError::Unsupported`]).
+    /// The engine did not answer for all names, refused one, or cannot delete objects ([`RemoteError::Unsupported`]).
     fn remove(&self, names: &[ObjectName], context: &RemoteContext<'_>) -> Result<(), RemoteError>;
 
     /// Returns the engine's limit on the size of all objects, if it has one and these credentials may see it. By default it says nothing.
@@ -226,7 +227,7 @@ impl fmt::Debug for RemoteObject<'_> {
 pub enum PutAnswer {
     /// It is stored.
     Stored,
-    /// The engine has an object of this name.
+    /// The engine has something of this name. A reader may find that it is no valid object.
     Existed,
 }
 
@@ -286,11 +287,13 @@ pub struct ListedObject {
     pub bytes: u64,
     /// The time since it was stored or last used, by the engine's clock, if the engine knows it.
     pub idle: Option<Duration>,
+    /// Whether it is an object. If not, something else has its name, such as a link in a directory.
+    pub is_object: bool,
 }
 
 impl ListedObject {
     /// Creates a listed object.
     pub fn new(name: ObjectName, bytes: u64, idle: Option<Duration>) -> Self {
-        Self { name, bytes, idle }
+        Self { name, bytes, idle, is_object: true }
     }
 }

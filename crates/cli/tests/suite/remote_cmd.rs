@@ -2,7 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use opkeep_cache::Digest;
@@ -102,7 +103,7 @@ fn write_object(place: &Place, dir: &str, name: &str, days: u64) -> PathBuf {
     path
 }
 
-fn make_old(path: &std::path::Path, days: u64) {
+fn make_old(path: &Path, days: u64) {
     let then = SystemTime::now() - Duration::from_secs(days * 24 * 3600);
     fs::File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
 }
@@ -151,7 +152,7 @@ fn kernels_are_pushed_listed_and_counted() {
     assert_eq!((&found["entries"]["objects"], &found["bundles"]["objects"]), (&4.into(), &1.into()));
     assert_eq!((&found["leases"]["objects"], &found["plans"]["objects"]), (&1.into(), &0.into()));
     assert_eq!((&stats["objects"], &stats["not_recognised"]), (&6.into(), &1.into()));
-    place.run(&["remote", "stats", &url]).ended_with(0).prints("1 object of other programs");
+    place.run(&["remote", "stats", &url]).ended_with(0).prints(", and 1 other object");
     assert_eq!(found["signers"], serde_json::json!([{"signer": "0123456789abcdef", "kernels": 1}]));
     // The sums agree: a kernel may be in several objects.
     write_object(&place, &format!("{target}/e"), &format!("{}.fedcba9876543210", keys[0]), 0);
@@ -227,6 +228,62 @@ fn gc_deletes_what_killed_checks_left() {
     assert_eq!((&json["left_by_checks"], &json["not_recognised"]), (&2.into(), &0.into()), "{json}");
     assert!(!old.iter().any(|path| path.exists()) && kept.iter().all(|path| path.exists()));
     assert!(!gc(&[]).stdout.contains("checks"));
+}
+
+/// Gives a name to something else than a file, which nothing changed for two hours.
+fn make_other(path: &Path, what: &str) {
+    let _ = fs::remove_file(path);
+    let mut command = match what {
+        "pipe" => Command::new("mkfifo"),
+        "directory" => Command::new("mkdir"),
+        _ => Command::new("ln"),
+    };
+    command.args((what == "link").then_some(["-s", "/etc/hostname"]).iter().flatten());
+    assert!(command.arg(path).status().unwrap().success());
+    let touched = Command::new("touch").args(["-h", "-c", "-d", "2 hours ago"]).arg(path).status().unwrap();
+    assert!(touched.success());
+}
+
+#[test]
+fn what_is_in_the_place_of_a_kernel_is_counted_apart_and_replaced() {
+    let (place, url) = shared();
+    let (target, keys) = build(&place, 4);
+    place.run(&["remote", "push", &url, "--all"]).ended_with(0);
+    let at = |number: usize| object(&place, &format!("{target}/e"), &keys[number]);
+    let things = ["pipe", "link", "directory"];
+    let occupy = || (0..).zip(things).for_each(|(number, thing)| make_other(&at(number), thing));
+    occupy();
+    let of = |args: &[&str]| place.run(&[&["remote"], args, &[&url]].concat());
+    of(&["ls"]).ended_with(0).prints(&format!("{target}  1 kernel ")).prints("3 other objects");
+    of(&["stats"])
+        .ended_with(0)
+        .prints("kernels  1, ")
+        .prints("in all 1 object, ")
+        .prints(", and 3 other objects");
+    // A host that lacks them compiles and replaces them; the next one fetches them.
+    for (store, counts) in [("second", (1, 3)), ("third", (4, 0))] {
+        let infos: Vec<_> = (1..=4).map(|length| format!("square-{length}.info")).collect();
+        infos.iter().zip(1..).for_each(|(info, length)| drop(place.write(info, square_of(length))));
+        let store = place.path(store);
+        let flags = ["--target", "cpu", "--no-kernel-meta", "--remote", &url, "--format", "json"];
+        let store = ["--cache-dir", store.to_str().unwrap()];
+        let infos: Vec<&str> = infos.iter().map(String::as_str).collect();
+        let ran = place.run(&[&["build"], &infos[..], &flags, &store].concat()).ended_with(0).json();
+        // Both stores are new.
+        assert_eq!((&ran["reused"], &ran["compiled"]), (&counts.0.into(), &counts.1.into()), "{ran}");
+    }
+    of(&["ls"]).ended_with(0).prints(&format!("{target}  4 kernels "));
+    assert!(!of(&["ls"]).stdout.contains("other"));
+
+    // What no host replaces is deleted, without a directory that has files.
+    occupy();
+    make_other(&at(3), "directory");
+    fs::write(at(3).join("file"), "another program's").unwrap();
+    let touched = Command::new("touch").args(["-d", "2 hours ago"]).arg(at(3)).status().unwrap();
+    assert!(touched.success());
+    of(&["gc", "--dry-run"]).ended_with(0).prints("would delete 4 files in the place of objects");
+    of(&["gc"]).ended_with(1).prints("deleted 3 files in the place of objects").says("not empty");
+    assert!(at(3).join("file").exists() && !(0..3).any(|number| fs::symlink_metadata(at(number)).is_ok()));
 }
 
 /// The mark of an earlier version, which names no engine: this command sends the kernel, and no build does.

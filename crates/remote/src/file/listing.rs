@@ -49,7 +49,7 @@ fn find_dirs(fs: &Fs, root: &Path, dir: &Path, found: &mut Vec<PathBuf>) -> io::
 }
 
 /// Adds the objects in a directory of files. A file in another directory than that of its name is the content of no object: it
-/// may be a copy of one.
+/// may be a copy of one. What has the name of an object and is no file is listed as such.
 fn add_files(
     fs: &Fs,
     root: &Path,
@@ -61,11 +61,13 @@ fn add_files(
         Err(error) if is_gone(&error) => return Ok(()),
         files => files?,
     };
-    for (path, stat) in files.into_iter().filter(|(_, stat)| stat.is_file()) {
+    for (path, stat) in files {
         let name = path.file_name().and_then(|name| dir.parent()?.join(name).to_str().map(str::to_owned));
         let name = name.and_then(|name| ObjectName::new(name).ok());
         if let Some(name) = name.filter(|name| files_dir(name).0 == dir) {
-            objects.push(ListedObject::new(name, stat.state.len, Some(idle(stat.modified(), now))));
+            let mut listed = ListedObject::new(name, stat.state.len, Some(idle(stat.modified(), now)));
+            listed.is_object = stat.is_file();
+            objects.push(listed);
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <directory>/
-//!   +tmp/                            files that are being written
+//!   +tmp/                            files that are being written, and moved directories
 //!   v1/default/cpu-x86_64/e/+4f/     a directory for each first byte of the names' digests
 //!     00c1...                        the object `v1/default/cpu-x86_64/e/00c1...`
 //! ```
@@ -10,6 +10,9 @@
 //! An object is written under a temporary name, synced, and then named, so that it exists as a whole or not at all. A name is
 //! taken exclusively by a rename that keeps existing files, or by a link. No file is locked. Links below the directory are
 //! not followed.
+//!
+//! What has the name of an object and is no file, such as a link or a pipe, is an object without content for a reader, which refuses it
+//! as any wrong content. An object that replaces it takes its name. A directory that is not empty is moved to `+tmp`, and never deleted.
 //!
 //! The directory itself must exist: where it is missing, the file system is not mounted. If it has the set-group-id bit, all
 //! that is created in it has its mode, so that a group of users shares it.
@@ -68,13 +71,23 @@ impl FileEngine {
         let (dir, objects) = (self.dir.clone(), owned(objects));
         let write = move |send: &dyn Fn(bool)| {
             let root = dir.enter()?;
+            // One object that cannot be written keeps no other from it.
+            let mut refusal = None;
             for (name, content) in &objects {
-                send(dir.write(&root, name, content, put)?);
+                match dir.write(&root, name, content, put) {
+                    Err(error) if is_of_object(&error) => refusal = refusal.or(Some(error)),
+                    written => send(written?),
+                }
             }
-            Ok(())
+            refusal.map_or(Ok(()), Err)
         };
         self.calls.run(context, write, wrote)
     }
+}
+
+/// Whether an error may concern one object, and not the directory as a whole.
+fn is_of_object(error: &RemoteError) -> bool {
+    matches!(error, RemoteError::Refused { .. } | RemoteError::Invalid { .. })
 }
 
 /// Objects with their own memory, for a thread that may be left behind.
@@ -109,10 +122,14 @@ impl RemoteEngine for FileEngine {
         // A missing object is an answer, too: many of them on a slow file system are progress.
         let read = move |send: &dyn Fn((usize, Option<Vec<u8>>))| {
             let root = dir.enter()?;
+            let mut refusal = None;
             for (index, name) in names.iter().enumerate() {
-                send((index, dir.read(&root, name)?));
+                match dir.read(&root, name) {
+                    Err(error) if is_of_object(&error) => refusal = refusal.or(Some(error)),
+                    content => send((index, content?)),
+                }
             }
-            Ok(())
+            refusal.map_or(Ok(()), Err)
         };
         self.calls.run(context, read, |(index, content)| {
             content.into_iter().for_each(|content| found(index, content))
@@ -230,12 +247,16 @@ impl RemoteEngine for FileEngine {
         // Each file is progress.
         let remove = move |send: &dyn Fn(())| {
             let root = dir.enter()?;
+            let mut refusal = None;
             for name in &names {
-                dir.remove(&root, name)?;
+                match dir.remove(&root, name) {
+                    Err(error) if is_of_object(&error) => refusal = refusal.or(Some(error)),
+                    removed => removed?,
+                }
                 send(());
             }
             dir.remove_empty_dirs(&root, &names);
-            Ok(())
+            refusal.map_or(Ok(()), Err)
         };
         self.calls.run(context, remove, |()| {})
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_cache::{ClaimAnswer, LeaseToken, LeaseValue, ObjectName, RemoteError};
 use opkeep_digest::Digest;
-use opkeep_fs::{Dir, FileRead, FileStat, ForkSafeCell, RootedFs, TempFile, idle};
+use opkeep_fs::{Dir, FileKind, FileRead, FileStat, ForkSafeCell, RootedFs, TempFile, idle, unique_name};
 
 /// The size of the largest object, in bytes.
 pub(super) const MAX_OBJECT: u64 = 1 << 31;
@@ -88,7 +88,8 @@ impl SharedDir {
         created.map_or_else(|_| SystemTime::now(), |state| state.modified())
     }
 
-    /// Returns the content of an object. A file that another host replaced meanwhile is read again.
+    /// Returns the content of an object, which is empty if something else has its name. A file that another host replaced meanwhile is
+    /// read again.
     pub(super) fn read(&self, root: &Root, name: &ObjectName) -> Result<Option<Vec<u8>>, RemoteError> {
         root.read(name, MAX_OBJECT).map_err(failed)
     }
@@ -130,9 +131,14 @@ impl SharedDir {
         Ok(content.and_then(|content| LeaseValue::decode(&content)).is_some_and(|held| held.token == *token))
     }
 
+    /// Removes an object, or what has its name; of the directories, only an empty one.
     pub(super) fn remove(&self, root: &Root, name: &ObjectName) -> Result<(), RemoteError> {
-        match root.fs.remove(&root.path_of(name)) {
+        match root.remove(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                let reason = format!("a directory that is not empty has the name of the object `{name}`");
+                Err(RemoteError::Refused { reason })
+            }
             removed => removed.map_err(failed),
         }
     }
@@ -151,7 +157,8 @@ impl SharedDir {
     /// Returns the value of a counter, which is the length of its file.
     pub(super) fn count(&self, root: &Root, name: &ObjectName) -> Result<u64, RemoteError> {
         match root.fs.look(&root.path_of(name)) {
-            Ok(stat) => Ok(stat.state.len),
+            Ok(stat) if stat.is_file() => Ok(stat.state.len),
+            Ok(_) => Ok(0),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             Err(error) => Err(failed(error)),
         }
@@ -195,7 +202,37 @@ impl Root {
         match dir.read(last, limit, &mut content) {
             // A lease that is renewed all the time, of which each state is as good as another.
             FileRead::Changing => Ok(None),
+            FileRead::Link | FileRead::NotAFile | FileRead::TooLarge(_) => Ok(Some(Vec::new())),
+            // A socket cannot be opened.
+            FileRead::Failed(_) if is_no_file(&dir, last) => Ok(Some(Vec::new())),
             read => Ok(read.complete()?.map(|_| content)),
+        }
+    }
+
+    fn remove(&self, name: &ObjectName) -> io::Result<()> {
+        let path = self.path_of(name);
+        let is_dir = || self.fs.look(&path).is_ok_and(|found| found.kind == FileKind::Dir);
+        match self.fs.remove(&path) {
+            Err(_) if is_dir() => self.fs.remove_dir(&path),
+            removed => removed,
+        }
+    }
+
+    /// Frees the name of an object that is to be written, if something else than a file has it. No file replaces a directory: an empty one
+    /// is removed, and another one moved, since its files are another program's.
+    fn free(&self, dir: &Dir, last: &str) -> io::Result<()> {
+        let freed = match dir.look(last).map(|found| found.kind) {
+            Ok(FileKind::File) | Err(_) => return Ok(()),
+            Ok(FileKind::Dir) => dir.remove_dir(last),
+            Ok(_) => dir.remove(last),
+        };
+        match freed {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                let temporary = self.open_or_create(&self.path.join(TEMPORARY))?;
+                dir.rename(last, &temporary, unique_name(&format!("{last}.{}", host_prefix())))
+            }
+            freed => freed,
         }
     }
 
@@ -223,6 +260,9 @@ impl Root {
         if is_new {
             return file.publish_new(&dir, last);
         }
+        if put == Put::Replace {
+            self.free(&dir, last)?;
+        }
         file.publish(&dir, last).map(|()| true)
     }
 
@@ -233,6 +273,7 @@ impl Root {
     fn add_once(&self, name: &ObjectName, by: u64) -> io::Result<()> {
         let (path, last) = self.place_of(name);
         let dir = self.open_or_create(&path)?;
+        self.free(&dir, last)?;
         let path = dir.path().join(last);
         let file = self.fs.open_to_change(&path, Some(self.file_mode()))?;
         // Each write goes to the end, whatever other processes write.
@@ -267,6 +308,11 @@ impl Root {
     fn file_mode(&self) -> u32 {
         if self.is_of_group() { self.stat.mode & 0o666 } else { 0o644 }
     }
+}
+
+/// Whether something else than a file has a name.
+fn is_no_file(dir: &Dir, name: &str) -> bool {
+    dir.look(name).is_ok_and(|found| !found.is_file())
 }
 
 /// Runs `act` again if a directory is gone, which another host may have removed as an empty one.

@@ -83,8 +83,23 @@ pub(super) struct Contents {
     pub(super) targets: BTreeMap<String, Vec<Stored>>,
     /// The objects of checks in the namespace, and how long each is unchanged.
     of_checks: Vec<(ObjectName, Option<Duration>)>,
+    /// What has the name of an object of a cache and is none, such as a link in a directory, and how long each is unchanged.
+    in_place: Vec<(ObjectName, Option<Duration>)>,
     /// The number of objects that are not those of a cache.
     pub(super) foreign: u64,
+}
+
+impl Contents {
+    /// Returns the number of all that is no object of a cache.
+    pub(super) fn others(&self) -> u64 {
+        self.foreign + self.in_place.len() as u64
+    }
+
+    /// Returns what has the name of an object and is none, and is unchanged for `stale_after`.
+    pub(super) fn stale_in_place(&self, stale_after: Duration) -> impl Iterator<Item = &ObjectName> {
+        let is_stale = move |idle: Option<Duration>| idle.is_some_and(|idle| idle >= stale_after);
+        self.in_place.iter().filter(move |(_, idle)| is_stale(*idle)).map(|(name, _)| name)
+    }
 }
 
 /// An object of a cache.
@@ -138,11 +153,12 @@ impl RemoteCache {
             if seen.len().is_multiple_of(SHOWN_STEP) {
                 progress.start(&format!("listing the objects: {}", counted(seen.len(), "object")));
             }
-            if is_check_object(&object.name) {
+            if object.is_object && is_check_object(&object.name) {
                 contents.of_checks.push((object.name, object.idle));
                 return;
             }
             match StoredName::parse(&self.namespace, &object.name) {
+                Some(_) if !object.is_object => contents.in_place.push((object.name, object.idle)),
                 Some(StoredName { target, kind, .. }) => {
                     let (name, bytes, idle) = (object.name, object.bytes, object.idle);
                     contents.targets.entry(target).or_default().push(Stored { name, kind, bytes, idle });
@@ -171,7 +187,7 @@ impl RemoteCache {
         let here = contents.of_checks.iter().filter(|(_, idle)| is_stale(*idle));
         let mut left: BTreeSet<_> = here.map(|(name, _)| name.clone()).collect();
         let add = |object: ListedObject| {
-            if is_stale(object.idle) && is_check_object(&object.name) {
+            if object.is_object && is_stale(object.idle) && is_check_object(&object.name) {
                 left.insert(object.name);
             }
         };

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use opkeep_cache::ObjectName;
+use opkeep_cache::{ObjectName, RemoteError};
 use serde::Serialize;
 
 use super::contents::{Contents, RemoteCache, RemoteUrl, Stored, Totals};
@@ -15,7 +15,8 @@ use crate::ui::text::{Text, bytes, counted};
 /// The details of gc.
 const DETAILS: &str = "\
 Without --max-size and --older-than, only what killed hosts left is deleted: leases and plans that
-nothing changed for an hour, and objects of checks. Only objects of this namespace that are named as
+nothing changed for an hour, and objects of checks; and, in a shared directory, links, pipes and empty
+directories with the names of objects. Only objects of this namespace that are named as
 those of a remote cache, and those of checks, are ever deleted. Kernels that were used within half an hour stay, whatever the size, unless
 --older-than is less. A kernel is used when it is fetched from Redis, and when it is stored in any
 other engine: an old one may still be fetched each day.
@@ -60,6 +61,8 @@ struct GcOutput {
     not_recognised: u64,
     /// The number of objects of killed checks that are gone.
     left_by_checks: u64,
+    /// The number of what had the name of an object and was none, and is gone.
+    in_place_of_objects: u64,
     targets: Vec<TargetOutput>,
 }
 
@@ -106,6 +109,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         let deleted = if args.dry_run { "would delete" } else { "deleted" };
         text.line(format_args!("checks that were killed: {deleted} {}", counted(left_by_checks, "object")));
     }
+    let in_place_of_objects = remove_in_place(&remote, &contents, args.dry_run, output, &mut exit_status);
+    if in_place_of_objects > 0 {
+        let deleted = if args.dry_run { "would delete" } else { "deleted" };
+        text.line(format_args!("{deleted} {} in the place of objects", counted(in_place_of_objects, "file")));
+    }
     if contents.foreign > 0 {
         output.print_note(&format!(
             "{} not those of a remote cache, left alone",
@@ -118,6 +126,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         dry_run: args.dry_run,
         not_recognised: contents.foreign,
         left_by_checks,
+        in_place_of_objects,
         targets,
     };
     output.print_result(&text, &json)?;
@@ -174,6 +183,41 @@ fn remove_left_by_checks(
     })
 }
 
+/// Deletes what has the name of an object and is none, such as a link in a directory. Returns the number of what is gone.
+fn remove_in_place(
+    remote: &RemoteCache,
+    contents: &Contents,
+    dry_run: bool,
+    output: &Output,
+    exit_status: &mut ExitStatus,
+) -> u64 {
+    let mut removed = 0;
+    for name in contents.stale_in_place(STALE_AFTER) {
+        if remote.cancel.is_cancelled() {
+            break;
+        }
+        let answer = match dry_run {
+            true => Ok(()),
+            false => remote.engine.remove(std::slice::from_ref(name), &remote.context()),
+        };
+        match answer {
+            Ok(()) => removed += 1,
+            Err(_) if remote.cancel.is_cancelled() => break,
+            // It is a directory with another program's files.
+            Err(error @ (RemoteError::Refused { .. } | RemoteError::Invalid { .. })) => {
+                output.print_warning(&format!("`{name}` is not deleted: {error}"));
+                *exit_status = ExitStatus::Problems;
+            }
+            Err(error) => {
+                output.print_warning(&format!("what is in the place of objects is not deleted: {error}"));
+                *exit_status = ExitStatus::Problems;
+                break;
+            }
+        }
+    }
+    removed
+}
+
 /// Deletes objects, each of which has a number. Returns the numbers of those that are gone.
 fn remove(
     remote: &RemoteCache,
@@ -189,7 +233,7 @@ fn remove(
         match remote.engine.remove(&names, &remote.context()) {
             Ok(()) => removed.extend(part.iter().map(|(number, _)| *number)),
             Err(_) if remote.cancel.is_cancelled() => break,
-            Err(error @ opkeep_cache::RemoteError::Unsupported { .. }) => return Err(remote.failed(error)),
+            Err(error @ RemoteError::Unsupported { .. }) => return Err(remote.failed(error)),
             Err(error) => {
                 let left = counted(objects.len() - removed.len(), "object");
                 output.print_warning(&format!("{left} could not be deleted: {error}"));

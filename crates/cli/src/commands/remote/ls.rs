@@ -32,6 +32,7 @@ pub(crate) struct Args {
 struct LsOutput {
     url: String,
     namespace: String,
+    not_recognised: u64,
     targets: Vec<TargetOutput>,
 }
 
@@ -79,8 +80,12 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if contents.targets.is_empty() {
         text.line("there are no kernels");
     }
+    let not_recognised = contents.others();
+    if not_recognised > 0 {
+        text.line(counted(not_recognised, "other object"));
+    }
     let (url, namespace) = (remote.engine.location().to_owned(), remote.namespace.to_string());
-    output.print_result(&text, &LsOutput { url, namespace, targets })?;
+    output.print_result(&text, &LsOutput { url, namespace, not_recognised, targets })?;
     Ok(ExitStatus::Success)
 }
 

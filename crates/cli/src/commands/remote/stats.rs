@@ -77,17 +77,17 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         targets.push(target);
     }
     let all = Totals::of(contents.targets.values().flatten());
-    let foreign = match contents.foreign {
+    let others = match contents.others() {
         0 => String::new(),
-        count => format!(", and {} of other programs", counted(count, "object")),
+        count => format!(", and {}", counted(count, "other object")),
     };
-    text.line(format_args!("in all {}, {}{foreign}", counted(all.objects, "object"), bytes(all.bytes)));
+    text.line(format_args!("in all {}, {}{others}", counted(all.objects, "object"), bytes(all.bytes)));
     let json = StatsOutput {
         url: remote.engine.location().to_owned(),
         namespace: remote.namespace.to_string(),
         objects: all.objects,
         bytes: all.bytes,
-        not_recognised: contents.foreign,
+        not_recognised: contents.others(),
         targets,
     };
     output.print_result(&text, &json)?;

@@ -1,6 +1,7 @@
 //! The client of a shared directory.
 
 mod faults;
+mod in_place;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub(crate) fn trials() -> (Vec<Trial>, TempDir) {
     };
     let mut trials = contract::trials(&subject);
     trials.extend(faults::trials());
+    trials.extend(in_place::trials());
     (trials, directory)
 }
 
