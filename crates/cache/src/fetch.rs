@@ -3,21 +3,23 @@
 use std::collections::{HashSet, VecDeque};
 use std::mem;
 use std::num::NonZeroUsize;
-use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use opkeep_digest::Digest;
-use opkeep_store::Entry;
+use opkeep_store::{Entry, TargetStore};
 
+use crate::byte_queue::ByteQueue;
 use crate::miss::Miss;
 use crate::query::{Accept, Query};
 use crate::refusal::{Refusal, WRONG_ENTRY};
-use crate::remote::{Asking, News, ObjectName, RemoteTarget};
+use crate::remote::{Asking, CallFailure, News, ObjectName, RemoteTarget};
 use crate::tiers::Target;
 
 /// The maximum number of threads that check entries during a call.
 const MAX_THREADS: usize = 4;
+/// The maximum size of the contents that arrived and that no thread has begun to check: then no more is received.
+const MAX_WAITING_BYTES: usize = 32 << 20;
 
 /// The outcome of [`TargetCache::fetch`](crate::TargetCache::fetch).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,12 +133,9 @@ impl Target {
         let asking = self.read_remote().map(|remote| remote.begin_asking(&lacking));
         let others = self.asked_by_others(&lacking, asking.as_ref());
         let lacking = asking.as_ref().map_or(lacking, |asking| asking.keys().to_vec());
+        self.estimate_sizes();
         let lacking = self.fetch_bundle(keys, lacking, query, &mut report);
-        // All entries of a call may be in memory at once.
-        let most = self.remote.as_ref().map_or(usize::MAX, |remote| remote.entries().keys_of_call(0));
-        for lacking in lacking.chunks(most) {
-            self.fetch_some(lacking, query, &mut report);
-        }
+        self.fetch_entries(&lacking, query, &mut report);
         drop((asking, turn));
         self.wait_for_others(others, query, &mut report);
         if let Some(remote) = self.leases()
@@ -187,45 +186,83 @@ impl Target {
         }
     }
 
-    fn fetch_some(&self, keys: &[Digest], query: &Query<'_>, report: &mut FetchReport) {
+    /// Has the first call ask for few entries if those of the local store are large.
+    fn estimate_sizes(&self) {
+        if let Some(remote) = self.read_remote().filter(|remote| !remote.entries().sizes().are_known())
+            && let Some(estimate) = self.store.as_ref().and_then(TargetStore::estimate)
+        {
+            let entries = usize::try_from(estimate.entries).unwrap_or(usize::MAX);
+            remote.entries().sizes().note(0, entries, estimate.bytes);
+        }
+    }
+
+    /// Fetches entries, in as few calls as an engine can answer.
+    fn fetch_entries(&self, mut keys: &[Digest], query: &Query<'_>, report: &mut FetchReport) {
         let Some(remote) = self.read_remote() else {
             return report.missing.extend(keys);
         };
-        let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_THREADS);
-        let (sender, receiver) = mpsc::channel::<(usize, Vec<u8>, ObjectName)>();
-        let turns: Vec<_> = keys.iter().map(|_| KeyTurn::default()).collect();
-        let receiver = Mutex::new(receiver);
-        let mut bytes = 0;
-        let (answer, arrivals) = thread::scope(|scope| {
-            let work = || {
-                let mut arrivals = Vec::new();
-                while let Some((at, content, name)) = next(&receiver) {
-                    let entry = match self.received(remote, &keys[at], content, &name) {
-                        Ok(entry) => entry,
-                        Err(refusal) => {
-                            arrivals.push((at, Arrival::Refused(refusal.reason)));
-                            continue;
-                        }
-                    };
-                    let mut judged = turns[at].begin(entry);
-                    while let Some(entry) = judged {
-                        let arrival = self.arrived(entry, query);
-                        judged = turns[at].end(&arrival);
-                        arrivals.push((at, arrival));
-                    }
-                }
-                arrivals
-            };
-            let start =
-                |_| thread::Builder::new().name("remote-fetch".to_owned()).spawn_scoped(scope, work).ok();
-            let helpers: Vec<_> = (0..threads.min(keys.len())).map_while(start).collect();
-            let answer = remote.get_entries(keys, query.limits(), &mut |at, content, name| {
-                bytes += content.len() as u64;
-                let _ = sender.send((at, content, name.clone()));
+        while !keys.is_empty() {
+            let (part, later) = keys.split_at(remote.entries().keys_of_call(0).min(keys.len()));
+            let (answer, missing) = self.take_arriving(remote, part, query, report, |found| {
+                remote.get_entries(part, query.limits(), found)
             });
-            drop(sender);
-            // If no thread can be started, this one does the work.
-            let mut arrivals = work();
+            if let Err(why) = answer {
+                self.remote_failed(why);
+            }
+            self.warn_of_pause(remote);
+            report.missing.extend(missing);
+            keys = later;
+        }
+    }
+
+    /// Makes a call for the entries of `keys`, and takes them as they arrive. Returns its answer, and the keys whose entries did not
+    /// arrive, or are not for the caller.
+    pub(crate) fn take_arriving<T>(
+        &self,
+        remote: &RemoteTarget,
+        keys: &[Digest],
+        query: &Query<'_>,
+        report: &mut FetchReport,
+        call: impl FnOnce(&mut dyn FnMut(usize, Vec<u8>, &ObjectName)) -> Result<T, CallFailure>,
+    ) -> (Result<T, CallFailure>, Vec<Digest>) {
+        let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_THREADS);
+        let turns: Vec<_> = keys.iter().map(|_| KeyTurn::default()).collect();
+        let take = |(at, content, name): (usize, Vec<u8>, ObjectName), arrivals: &mut Vec<_>| {
+            let entry = match self.received(remote, &keys[at], content, &name) {
+                Ok(entry) => entry,
+                Err(refusal) => return arrivals.push((at, Arrival::Refused(refusal.reason))),
+            };
+            let mut judged = turns[at].begin(entry);
+            while let Some(entry) = judged {
+                let arrival = self.arrived(entry, query);
+                judged = turns[at].end(&arrival);
+                arrivals.push((at, arrival));
+            }
+        };
+        let queue = ByteQueue::new(MAX_WAITING_BYTES);
+        let (answer, arrivals) = thread::scope(|scope| {
+            let _end = EndQueue(&queue);
+            let start = |_| {
+                let worker = queue.worker();
+                let work = move || {
+                    let mut arrivals = Vec::new();
+                    while let Some(arrived) = worker.next() {
+                        take(arrived, &mut arrivals);
+                    }
+                    arrivals
+                };
+                thread::Builder::new().name("remote-fetch".to_owned()).spawn_scoped(scope, work).ok()
+            };
+            let helpers: Vec<_> = (0..threads.min(keys.len())).map_while(start).collect();
+            let mut arrivals = Vec::new();
+            let answer = call(&mut |at, content, name| {
+                report.bytes += content.len() as u64;
+                let bytes = content.len();
+                // If no thread can be started, this one does the work.
+                let left = queue.push((at, content, name.clone()), bytes);
+                left.into_iter().for_each(|left| take(left, &mut arrivals));
+            });
+            queue.end();
             for helper in helpers {
                 match helper.join() {
                     Ok(more) => arrivals.extend(more),
@@ -234,24 +271,21 @@ impl Target {
             }
             (answer, arrivals)
         });
-        if let Err(why) = answer {
-            self.remote_failed(why);
-        }
-        self.warn_of_pause(remote);
-        report.bytes += bytes;
         let mut outcomes: Vec<_> = keys.iter().map(|_| Arrival::Ignored).collect();
         for (at, arrival) in arrivals {
             if arrival.rank() > outcomes[at].rank() {
                 outcomes[at] = arrival;
             }
         }
+        let mut missing = Vec::new();
         for (key, outcome) in keys.iter().zip(outcomes) {
             match outcome {
                 Arrival::Fetched => report.fetched.push(*key),
                 Arrival::Refused(why) => report.refused.push((*key, why)),
-                Arrival::Ignored => report.missing.push(*key),
+                Arrival::Ignored => missing.push(*key),
             }
         }
+        (answer, missing)
     }
 
     /// Checks the content of an object.
@@ -283,7 +317,11 @@ impl Target {
     }
 }
 
-/// Waits for the next content; `None` at the end of the call.
-fn next<T>(receiver: &Mutex<Receiver<T>>) -> Option<T> {
-    receiver.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+/// Ends the queue, also if the call panics.
+struct EndQueue<'a, T>(&'a ByteQueue<T>);
+
+impl<T> Drop for EndQueue<'_, T> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }

@@ -52,6 +52,7 @@
 
 mod arrivals;
 mod begin_many;
+mod byte_queue;
 mod cache;
 mod call_clock;
 mod claim;

@@ -53,8 +53,13 @@ impl Target {
         let Some(remote) = self.read_remote() else {
             return keys.iter().map(|_| RemoteStatus::Absent).collect();
         };
-        let parts = keys.chunks(remote.entries().keys_of_call(0));
-        parts.flat_map(|keys| Self::peek_some(remote, keys, query)).collect()
+        let (mut found, mut rest) = (Vec::with_capacity(keys.len()), keys);
+        while !rest.is_empty() {
+            let (part, later) = rest.split_at(remote.entries().keys_of_call(0).min(rest.len()));
+            found.extend(Self::peek_some(remote, part, query));
+            rest = later;
+        }
+        found
     }
 
     fn peek_some(remote: &RemoteTarget, keys: &[Digest], query: &Query<'_>) -> Vec<RemoteStatus> {

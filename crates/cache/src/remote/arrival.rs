@@ -7,7 +7,8 @@ use std::sync::{Arc, PoisonError};
 use opkeep_digest::Digest;
 use opkeep_store::Entry;
 
-use super::board::{Arrived, Board, bytes_of};
+use super::arrived::{Arrived, bytes_of};
+use super::board::Board;
 
 /// The entries of one key that arrived, one of each signer, which are judged before they are stored. If it is dropped, the key is
 /// missing as before.

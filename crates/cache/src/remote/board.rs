@@ -8,13 +8,15 @@
 //! that waits for it, or to a receiver that stores it at once; it is not asked for again. What
 //! another process of this host has stored is not asked for either.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
 use opkeep_store::Entry;
 
+use super::answer_size::Sizes;
+use super::arrived::{Arrivals, Arrived, bytes_of};
 use super::call::{Limits, guarded};
 use super::client::RemoteClient;
 use super::entry_names::EntryNames;
@@ -25,8 +27,9 @@ use crate::random::random_number;
 use crate::refusal::{Refusal, RefusalKind, WRONG_ENTRY};
 use crate::timer::{Timed, Timer};
 
-/// If the entries that arrived for keys that no caller has begun are larger together, no more of them are asked for.
-const MAX_UNCLAIMED_BYTES: u64 = 64 << 20;
+/// The maximum size of the entries that arrived and that no caller has taken, in addition to one entry of a call. What is beyond that in
+/// an answer is dropped, and asked for again when a caller needs it.
+const MAX_ARRIVED_BYTES: u64 = 64 << 20;
 /// The time for which a caller waits until another thread has the answer that it needs. Lock holders give a heartbeat only before and
 /// after such a wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
@@ -63,9 +66,6 @@ pub(super) struct State {
     refused: HashSet<Digest>,
 }
 
-/// The entries of one key that arrived, and that no caller has seen, in the order in which they were asked for: one of each signer.
-pub(super) type Arrived = VecDeque<Box<Entry>>;
-
 /// What the board knows of a key.
 pub(crate) enum News {
     /// Its entry arrived.
@@ -74,33 +74,6 @@ pub(crate) enum News {
     Stored { is_own: bool },
     /// There is no entry, and this follows from the leases.
     Step(LeaseStep),
-}
-
-/// The entries of one key in the answer of an engine.
-#[derive(Default)]
-struct Arrivals {
-    /// Those that were checked, each with the position of its name.
-    entries: Vec<(usize, Box<Entry>)>,
-    /// The problem of one that is wrong.
-    wrong: Option<Refusal>,
-}
-
-impl Arrivals {
-    fn add(&mut self, at: usize, checked: Result<Entry, Refusal>) {
-        match checked {
-            Ok(entry) => self.entries.push((at, Box::new(entry))),
-            Err(why) => self.wrong = Some(why),
-        }
-    }
-
-    fn in_order(mut self) -> Arrived {
-        self.entries.sort_by_key(|(at, _)| *at);
-        self.entries.into_iter().map(|(_, entry)| entry).collect()
-    }
-}
-
-pub(super) fn bytes_of(arrived: &Arrived) -> u64 {
-    arrived.iter().map(|entry| entry.file_bytes()).sum()
 }
 
 impl Board {
@@ -143,7 +116,7 @@ impl Board {
         // The callers that begin the others ask for them.
         let own = keys.iter().position(|other| other == key);
         own.into_iter().for_each(|own| keys.swap(0, own));
-        keys.truncate(self.keys_of_call());
+        keys.truncate(self.keys_of_call(true));
         self.skip_stored(&mut keys, Some(key));
         let answered = self.ask(&keys, true, limits)?.is_some();
         // Another thread may have begun to ask for it since.
@@ -222,10 +195,10 @@ impl Board {
                 of.resize(names.len(), number);
             }
         }
-        let mut above: Vec<Option<Vec<u8>>> = vec![None; held.len()];
+        let mut above = vec![LeaseReading::new(None); held.len()];
         let mut arrivals: Vec<_> = held.iter().map(|_| Arrivals::default()).collect();
         let answer = self.client.get_many(&names, limits, &mut |at, content| match above.get_mut(at) {
-            Some(above) => *above = Some(content),
+            Some(above) => *above = LeaseReading::new(Some(&content)),
             None => {
                 let key = &held[of[at]].0;
                 arrivals[of[at]].add(at, self.entries.checked(content, key, &names[at]));
@@ -249,7 +222,7 @@ impl Board {
                 self.warn_of_entry(&reason);
             }
         }
-        Ok(answer?.then(|| above.iter().map(|content| LeaseReading::new(content.as_deref())).collect()))
+        Ok(answer?.then_some(above))
     }
 
     /// Returns what follows from the leases on `key`.
@@ -258,8 +231,11 @@ impl Board {
     }
 
     /// Returns the number of keys for which one call asks.
-    fn keys_of_call(&self) -> usize {
-        self.entries.keys_of_call(LEASES_OF_KEY)
+    fn keys_of_call(&self, has_entries: bool) -> usize {
+        match has_entries {
+            true => self.entries.keys_of_call(LEASES_OF_KEY),
+            false => self.entries.keys_of_small(LEASES_OF_KEY),
+        }
     }
 
     /// Asks for the leases on `keys` and, if `has_entries`, for their entries, in as few calls as an engine can answer. Returns whether
@@ -270,10 +246,16 @@ impl Board {
         has_entries: bool,
         limits: Limits<'_>,
     ) -> Result<Option<bool>, CallFailure> {
-        let mut had_news = None;
-        for keys in keys.chunks(self.keys_of_call()) {
-            let Some(news) = self.ask_once(keys.to_vec(), has_entries, limits)? else { break };
+        let (mut had_news, mut rest) = (None, keys);
+        while !rest.is_empty() {
+            // While many entries wait for callers, one more is asked for: another caller may wait for that one.
+            let is_full = has_entries && self.locked().table.arrived_bytes() >= MAX_ARRIVED_BYTES;
+            let has_entries = has_entries && (!is_full || rest.len() == keys.len());
+            let most = if is_full && has_entries { 1 } else { self.keys_of_call(has_entries) };
+            let (part, later) = rest.split_at(most.min(rest.len()));
+            let Some(news) = self.ask_once(part.to_vec(), has_entries, limits)? else { break };
             had_news = Some(had_news.unwrap_or(false) | news);
+            rest = later;
         }
         Ok(had_news)
     }
@@ -297,14 +279,26 @@ impl Board {
             asked.resize(names.len(), at);
         }
         let mut arrivals: Vec<_> = batch.keys().iter().map(|_| Arrivals::default()).collect();
+        let mut room = MAX_ARRIVED_BYTES.saturating_sub(self.locked().table.arrived_bytes());
+        let (mut sizes, mut had_news) = (Sizes::default(), false);
         let answer =
             self.client.get_many(&names, limits, &mut |at, content| match batch.questions()[asked[at]] {
                 Question::Entry { key } => {
+                    sizes.add(&content);
+                    let bytes = content.len() as u64;
+                    // The first key is the one that is needed first.
+                    if key > 0 && bytes > room {
+                        had_news = true;
+                        return batch.dropped_entry(asked[at]);
+                    }
+                    room = room.saturating_sub(bytes);
                     arrivals[key].add(at, self.entries.checked(content, &batch.keys()[key], &names[at]));
                 }
                 Question::Lease { .. } => batch.found_lease(asked[at], &content),
             });
-        let mut had_news = false;
+        if has_entries {
+            sizes.note(self.entries.sizes(), batch.keys().len(), matches!(answer, Ok(true)));
+        }
         let mut wrong = None;
         let mut state = self.locked();
         for (key, arrivals) in batch.keys().iter().zip(arrivals) {
@@ -477,7 +471,7 @@ impl State {
     /// Returns the keys that a caller asks for that begins `key`.
     fn look(&mut self, key: &Digest, fresh_since: Option<Instant>) -> Option<Vec<Digest>> {
         let mut keys = self.table.look(key, fresh_since.unwrap_or_else(Instant::now))?;
-        if self.table.unclaimed_bytes() >= MAX_UNCLAIMED_BYTES {
+        if self.table.unclaimed_bytes() >= MAX_ARRIVED_BYTES {
             keys.retain(|other| other == key || self.table.is_watched(other));
         }
         Some(keys)

@@ -1,8 +1,11 @@
 //! The entries of one target in an engine: their names, and what is taken of them.
 
+use std::sync::Arc;
+
 use opkeep_digest::Digest;
 use opkeep_store::Entry;
 
+use super::answer_size::AnswerSizes;
 use super::client::checked;
 use super::names::ObjectNames;
 use super::object::ObjectName;
@@ -18,11 +21,12 @@ const MAX_NAMES: usize = 1024;
 pub(crate) struct EntryNames {
     pub(super) names: ObjectNames,
     trust: TargetTrust,
+    sizes: Arc<AnswerSizes>,
 }
 
 impl EntryNames {
     pub(crate) fn new(names: ObjectNames, trust: TargetTrust) -> Self {
-        Self { names, trust }
+        Self { names, trust, sizes: Arc::new(AnswerSizes::new()) }
     }
 
     /// Returns the names of the entries under `key`: those of each signer whom this host trusts, or the unsigned one.
@@ -51,9 +55,19 @@ impl EntryNames {
         self.trust.keys().sources().len()
     }
 
-    /// Returns the number of keys for which one call asks: for the entries of each, and for `others` objects.
+    /// Returns the number of keys for which one call asks: for the entries of each, and for `others` small objects.
     pub(crate) fn keys_of_call(&self, others: usize) -> usize {
-        (MAX_NAMES / (self.count() + others).max(1)).max(1)
+        self.sizes.keys(self.keys_of_small(self.count() + others))
+    }
+
+    /// Returns the number of keys for which one call asks for `objects` small objects of each.
+    pub(super) fn keys_of_small(&self, objects: usize) -> usize {
+        (MAX_NAMES / objects.max(1)).max(1)
+    }
+
+    /// Returns what is known of the sizes of entries.
+    pub(crate) fn sizes(&self) -> &AnswerSizes {
+        &self.sizes
     }
 
     /// Whether hosts wait for each other's entries: this host takes what it sends.

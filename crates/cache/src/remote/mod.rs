@@ -10,7 +10,9 @@
 //! idle timeout, and one more after each pause; pauses become longer. Whatever an engine does, the calls of a build end when they have
 //! taken as long as its compiles may take ([`WaitBudget`]).
 
+mod answer_size;
 mod arrival;
+mod arrived;
 mod board;
 mod bundles;
 mod call;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use opkeep_digest::Digest;
 use opkeep_store::Counter;
 
+use super::answer_size::Sizes;
 use super::arrival::{Arrival, Asking};
 use super::board::{Board, IsStored, News};
 use super::bundles::PlanBundles;
@@ -191,7 +192,13 @@ impl RemoteTarget {
     ) -> Result<bool, CallFailure> {
         let names: Vec<_> = keys.iter().flat_map(|key| self.entries.of(key)).collect();
         let count = self.entries.count();
-        self.client().get_many(&names, limits, &mut |at, content| found(at / count, content, &names[at]))
+        let mut sizes = Sizes::default();
+        let answer = self.client().get_many(&names, limits, &mut |at, content| {
+            sizes.add(&content);
+            found(at / count, content, &names[at]);
+        })?;
+        sizes.note(self.entries.sizes(), keys.len(), answer);
+        Ok(answer)
     }
 
     /// Requests the bundles of a plan, of each signer that counts. `None`: the engine did not answer.
@@ -400,6 +407,8 @@ impl RemoteTarget {
             Ok(true) => {
                 entries.iter().for_each(|sent| self.board().replaced(sent.key));
                 let bytes = entries.iter().map(|sent| sent.entry.file().len() as u64).sum();
+                // Those of other hosts are probably as large.
+                self.entries.sizes().note(entries.len(), entries.len(), bytes);
                 self.tally().add(Counter::RemotePuts, entries.len() as u64);
                 self.tally().notify(CacheEvent::Sent { entries: entries.len(), bytes });
                 Ok(true)

@@ -1,7 +1,7 @@
 //! Calls for many keys: fetches, and the waits of one host for keys of others.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,71 @@ fn a_warm_fetch_is_two_calls() {
     // The local store has all of them now.
     let again = cache.fetch(&keys(148), &Query::new(&accept));
     assert_eq!((again.fetched.len(), again.missing.len(), remote.calls().len()), (0, 0, 2));
+}
+
+/// Puts large entries into the engine. Returns their size.
+fn fill_with_large(remote: &FakeRemote, count: usize, bytes: usize) -> usize {
+    for number in 0..count {
+        let object = format!("{}{}", text(number), "x".repeat(bytes));
+        let file = builder(&object).encode(&key(&name(number))).unwrap();
+        remote.set_object(&entry_name(&name(number)), file);
+    }
+    remote.object(&entry_name(&name(0))).unwrap().len()
+}
+
+/// Records the size of each answer of the engine.
+fn answers(remote: &FakeRemote) -> Arc<Mutex<Vec<usize>>> {
+    let (answers, engine) = (Arc::new(Mutex::new(Vec::new())), remote.clone());
+    let sizes = Arc::clone(&answers);
+    remote.on_call(move |call, names| {
+        if call == Get {
+            let bytes = |name| engine.object(name).map_or(0, |object: Vec<u8>| object.len());
+            sizes.lock().unwrap().push(names.iter().map(bytes).sum());
+        }
+    });
+    answers
+}
+
+/// An engine has its answer in memory as a whole.
+#[test]
+fn an_answer_has_some_mib_whatever_the_size_of_the_entries() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    fill_with_large(&remote, 24, 1 << 20);
+    let answers = answers(&remote);
+    // The first one, of a few entries, shows how large they are.
+    for count in [4, 24] {
+        let report = host.with_remote(&config(&remote)).fetch(&keys(count), &Query::new(&take));
+        assert_eq!(report.missing, []);
+        // A later process knows it from the local store.
+    }
+    let sizes = answers.lock().unwrap().clone();
+    assert!(sizes.iter().all(|size| *size <= 16 << 20) && sizes.len() > 3, "{sizes:?}");
+    assert!(remote.returned().values().all(|count| *count == 1));
+}
+
+/// The entries of many keys appear in the engine while nothing is known of their sizes.
+#[test]
+fn what_would_fill_the_memory_is_asked_for_again() {
+    const COUNT: usize = 14;
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let cache = host.with_remote(&config(&remote));
+    let missing = cache.fetch(&keys(COUNT), &Query::new(&take)).missing;
+    assert_eq!(missing.len(), COUNT);
+    let bytes = fill_with_large(&remote, COUNT, 3 << 20);
+    let answers = answers(&remote);
+    let mut query = Query::new(&take);
+    query.fresh_since = Some(Instant::now() + Duration::from_secs(1));
+    for number in 0..COUNT {
+        let claimed = cache.get_or_begin(&key(&name(number)), &query).unwrap();
+        let Claim::Hit(hit) = claimed else { panic!("{number}: {claimed:?}") };
+        assert_eq!((hit.entry.key(), hit.source), (&key(&name(number)), Source::Remote));
+    }
+    let sizes = answers.lock().unwrap().clone();
+    assert!(sizes[0] >= bytes * COUNT, "all of them came at once");
+    let kept = remote.returned().values().filter(|count| **count == 1).count();
+    // The first one has room of its own.
+    assert!((1..=(64 << 20) / bytes + 1).contains(&kept), "{kept}");
+    assert!(sizes[1..].iter().all(|size| *size <= 16 << 20), "{sizes:?}");
 }
 
 /// Damage behind the head of an entry shows what was read of it.
