@@ -177,17 +177,33 @@ impl Cache {
     /// Sends what earlier uploads left of all targets that were opened, and one bundle for each plan that was fetched, as
     /// [`TargetCache::push_unsent`] and [`TargetCache::share_plans`] do. An engine whose last calls failed is not called during a pause,
     /// as for every other call, which is a warning if there is something to send. Nothing is sent while uploads of this cache have not
-    /// ended: wait for them before, with [`finish_uploads`](Self::finish_uploads).
+    /// ended: wait for them before, with [`finish_uploads`](Self::finish_uploads). That entries are left is a warning, if no other one has
+    /// the reason.
     pub fn push_unsent(&self, deadline: Option<Instant>, cancel: Option<&CancelToken>) -> PushReport {
         // The targets are not locked here, since the caller's function for warnings may open one.
         let targets: Vec<_> = self.locked().iter().map(|(_, target)| target.clone()).collect();
+        let is_sending = self.shared.uploads().has_any();
+        let report = self.push_targets(&targets, is_sending, deadline, cancel);
+        if report.left > 0 && !cancel.is_some_and(CancelToken::is_cancelled) {
+            targets.first().inspect(|target| target.warn_of_unsent(report.left, is_sending));
+        }
+        report
+    }
+
+    fn push_targets(
+        &self,
+        targets: &[TargetCache],
+        is_sending: bool,
+        deadline: Option<Instant>,
+        cancel: Option<&CancelToken>,
+    ) -> PushReport {
         let mut all = PushReport::default();
-        let remote = self.shared.remote.as_ref();
-        if self.shared.uploads().has_any() {
-            // They are being sent, or the engine makes no progress.
+        if is_sending {
+            // The engine makes no progress, or needs more time than there was.
             all.left = targets.iter().map(TargetCache::count_unsent).sum();
             return all;
         }
+        let remote = self.shared.remote.as_ref();
         if remote.is_some_and(|remote| !remote.client().may_call(Instant::now())) {
             all.left = targets.iter().map(TargetCache::count_unsent).sum();
             if all.left > 0 {

@@ -23,6 +23,7 @@ use crate::query::Query;
 use crate::remote::Limits;
 use crate::ticket::Published;
 use crate::tiers::{Looked, Target};
+use crate::warning::WarningKind;
 
 /// One target of a cache. Clones share their state.
 #[derive(Clone, Debug)]
@@ -223,6 +224,13 @@ impl TargetCache {
     /// Warns once that the remote tier is paused, with the reason, if there was no other warning of it.
     pub(crate) fn warn_of_pause(&self) {
         self.0.remote.iter().for_each(|remote| self.0.warn_of_pause(remote));
+    }
+
+    /// Warns that `entries` entries are not sent, if no warning has the reason. `is_sending`: calls are in progress.
+    pub(crate) fn warn_of_unsent(&self, entries: usize, is_sending: bool) {
+        let warning =
+            self.0.remote.as_ref().and_then(|remote| remote.client().new_unsent(entries, is_sending));
+        warning.inspect(|text| self.0.warn(WarningKind::Remote, text));
     }
 
     /// Returns the number of entries that are still to be sent to the remote tier, 0 if this cache sends none.

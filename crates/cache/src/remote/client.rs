@@ -46,6 +46,8 @@ struct SharedClient {
     activity: Activity,
     /// Whether a warning said that the engine has no leases.
     has_warned_of_leases: AtomicBool,
+    /// Whether the last call that stored ended since the engine took nothing.
+    takes_nothing: AtomicBool,
 }
 
 /// The reason why objects are not stored.
@@ -67,11 +69,18 @@ pub(crate) enum Existing {
 
 impl RemoteClient {
     pub(crate) fn new(config: RemoteConfig, tally: Arc<Tally>) -> Self {
-        let (problems, has_warned_of_leases) = Default::default();
+        let (problems, has_warned_of_leases, takes_nothing) = Default::default();
         let (destination, capabilities) = (config.destination(), ForkSafeCell::new());
         let activity = Activity::new();
-        let shared =
-            SharedClient { config, destination, capabilities, problems, activity, has_warned_of_leases };
+        let shared = SharedClient {
+            config,
+            destination,
+            capabilities,
+            problems,
+            activity,
+            has_warned_of_leases,
+            takes_nothing,
+        };
         Self { shared: Arc::new(shared), tally }
     }
 
@@ -139,6 +148,21 @@ impl RemoteClient {
         self.shared.problems.warn_of_pause().then(|| {
             let seconds = length.as_secs();
             format!("the remote cache is not used: {reason}; one call in {seconds} s tries it again")
+        })
+    }
+
+    /// Returns the warning that `entries` entries are not sent, if no failure has explained it. `is_sending`: calls are in progress.
+    pub(crate) fn new_unsent(&self, entries: usize, is_sending: bool) -> Option<String> {
+        let SharedClient { problems, activity, takes_nothing, .. } = &*self.shared;
+        problems.warn_of_unsent().then(|| {
+            let timeout = self.config().idle_timeout;
+            let is_idle = is_sending && activity.idle(Instant::now()) >= timeout;
+            let why = match is_idle || takes_nothing.load(Ordering::Relaxed) {
+                true => format!("it took nothing for {:.1} s", timeout.as_secs_f64()),
+                false => "the time for it is over".to_owned(),
+            };
+            let (kernels, them) = if entries == 1 { ("kernel is", "it") } else { ("kernels are", "them") };
+            format!("{entries} {kernels} not sent to the remote cache: {why}; a later build sends {them}")
         })
     }
 
@@ -335,6 +359,9 @@ impl RemoteClient {
         }
         let Some(permit) = self.config().health.begin(Instant::now()) else { return Ok(None) };
         let (answer, end) = self.timed(kind, limits, call);
+        if kind == CallKind::Store && matches!(answer, Ok(Ok(_))) {
+            self.shared.takes_nothing.store(false, Ordering::Relaxed);
+        }
         let reason = match &answer {
             Ok(Ok(_)) => "its last answers took too long".to_owned(),
             Ok(Err(_)) if end == CallEnd::Idle => {
@@ -406,6 +433,7 @@ impl RemoteClient {
                 if is_slow { CallEnd::Slow } else { CallEnd::Answered }
             }
             Ok(Err(RemoteError::TimedOut)) if idle_timeout.is_some_and(|limit| longest >= limit) => {
+                self.shared.takes_nothing.fetch_or(stores, Ordering::Relaxed);
                 if stores { CallEnd::Ended } else { CallEnd::Idle }
             }
             Ok(Err(_)) if !is_late && limits.are_over() => CallEnd::Ended,

@@ -40,6 +40,8 @@ struct Flags {
     slow: AtomicBool,
     /// Calls are not made, because of those of other callers.
     paused: AtomicBool,
+    /// Entries were not sent in time, and no call failed for it.
+    unsent: AtomicBool,
 }
 
 /// The reason why a call to an engine failed.
@@ -73,10 +75,19 @@ impl Problems {
     /// Records that there is a warning that the engine is not called any longer. Returns whether it is due: it is the first warning of
     /// any problem. It hides no later one, which has a reason.
     pub(super) fn warn_of_pause(&self) -> bool {
-        let Flags { outage, failing, refusing, slow, paused } = &*self.0;
+        let Flags { outage, failing, refusing, slow, paused, unsent: _ } = &*self.0;
         let others = [outage, slow].into_iter().chain(failing).chain(refusing);
         let had_any = others.into_iter().any(|problem| problem.load(Ordering::Relaxed));
         !had_any && !paused.swap(true, Ordering::Relaxed)
+    }
+
+    /// Records that there is a warning of entries that are not sent. Returns whether it is due: no other warning has the reason.
+    pub(super) fn warn_of_unsent(&self) -> bool {
+        let Flags { outage, failing, refusing, slow, paused, unsent } = &*self.0;
+        let reasons =
+            [outage, slow, paused, &failing[CallKind::Store as usize], &refusing[CallKind::Store as usize]];
+        let has_reason = reasons.iter().any(|problem| problem.load(Ordering::Relaxed));
+        !has_reason && !unsent.swap(true, Ordering::Relaxed)
     }
 
     /// Records that the engine answered, if only by a refusal.
@@ -90,6 +101,9 @@ impl Problems {
         self.answered();
         self.0.failing[kind as usize].store(false, Ordering::Relaxed);
         self.0.refusing[kind as usize].store(false, Ordering::Relaxed);
+        if kind == CallKind::Store {
+            self.0.unsent.store(false, Ordering::Relaxed);
+        }
     }
 }
 
@@ -176,6 +190,31 @@ mod tests {
         assert!(warn(Failing(Store)));
         problems.succeeded(Read);
         assert_eq!([Failing(Read), Failing(Store)].map(warn), [true, false]);
+    }
+
+    #[test]
+    fn unsent_entries_are_reported_if_no_failure_explains_them() {
+        let due = |problem: Option<super::Problem>| {
+            let problems = Problems::default();
+            let has_warned = problem.map(|problem| problems.failure(problem, String::new()).warn());
+            assert_ne!(has_warned, Some(false));
+            [problems.warn_of_unsent(), problems.warn_of_unsent()]
+        };
+        assert_eq!([None, Some(Refusing(Read)), Some(Refusing(Lease))].map(due), [[true, false]; 3]);
+        for explained in [Failing(Store), Refusing(Store), Slow, Failing(Read)] {
+            assert_eq!(due(Some(explained)), [false; 2], "{explained:?}");
+        }
+        let problems = Problems::default();
+        assert!(problems.warn_of_pause() && !problems.warn_of_unsent());
+        // The engine is read again.
+        let problems = Problems::default();
+        assert!(problems.failure(Failing(Read), String::new()).warn());
+        problems.succeeded(Read);
+        assert!(problems.warn_of_unsent());
+        problems.succeeded(Read);
+        assert!(!problems.warn_of_unsent());
+        problems.succeeded(Store);
+        assert!(problems.warn_of_unsent());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use opkeep_cache::{Cache, Query, RemoteConfig, Source, TargetCache, WaitBudget, WarningKind};
+use opkeep_cache::{Cache, CancelToken, Query, RemoteConfig, Source, TargetCache, WaitBudget, WarningKind};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall::Get, RemoteCall::Put, RemoteFaults};
 
 use crate::common::{
@@ -116,9 +116,23 @@ fn the_end_of_a_program_waits_for_no_upload_without_progress() {
     assert!(ticket.publish(&builder(&object)).unwrap().remote);
     assert_eq!(cache.finish_uploads(Instant::now() + LONG, None), 1);
     assert_eq!(target.store().unwrap().unsent().len(), 1);
-    // Nor does the next step of its end.
+    // Nor does the next step of its end, which reports it once.
     let calls = remote.calls().len();
-    assert_eq!((cache.push_unsent(None, None).left, remote.calls().len()), (1, calls));
+    for is_first in [true, false] {
+        assert_eq!((cache.push_unsent(None, None).left, remote.calls().len()), (1, calls));
+        warns_of_unsent(&host, is_first.then_some("it took nothing for 0.1 s"));
+    }
+}
+
+/// Fails unless there is one warning that an entry is not sent, with the reason, or none.
+#[track_caller]
+fn warns_of_unsent(host: &Host, why: Option<&str>) {
+    let warnings = host.warnings();
+    let expected = why.map(|why| {
+        let text = format!("1 kernel is not sent to the remote cache: {why}; a later build sends it");
+        (WarningKind::Remote, text)
+    });
+    assert_eq!(warnings, Vec::from_iter(expected));
 }
 
 /// The same for what an earlier process left. The engine may only be slow, so it is not paused.
@@ -130,10 +144,46 @@ fn the_end_of_a_program_waits_for_no_push_without_progress() {
     publish(build(claim(&target, "relu")), 1);
     target.store().unwrap().mark_unsent(&key("relu"), &config.destination(), false).unwrap();
     delay(&remote, LONG);
-    assert_eq!(cache.push_unsent(Some(Instant::now() + LONG), None).left, 1);
-    assert!(host.warnings().is_empty());
+    for is_first in [true, false] {
+        assert_eq!(cache.push_unsent(Some(Instant::now() + LONG), None).left, 1);
+        warns_of_unsent(&host, is_first.then_some("it took nothing for 0.1 s"));
+    }
     delay(&remote, Duration::ZERO);
     assert_eq!(cache.push_unsent(Some(Instant::now() + LONG), None).sent, 1);
+    // The next time is another problem.
+    target.store().unwrap().mark_unsent(&key("relu"), &config.destination(), false).unwrap();
+    assert_eq!(cache.push_unsent(Some(Instant::now()), None).left, 1);
+    warns_of_unsent(&host, Some("the time for it is over"));
+}
+
+/// The reads of the next process are answered, so nothing else says that the engine stores nothing.
+#[test]
+fn an_engine_that_hangs_only_when_it_stores_is_a_warning() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let (cache, target) = opened(&host, &config(&remote));
+    let hangs = remote.clone();
+    remote.on_call(move |call, _| {
+        delay(&hangs, if call == Put { LONG } else { Duration::ZERO });
+    });
+    let object = text(1);
+    assert!(build(claim(&target, "relu")).publish(&builder(&object)).unwrap().remote);
+    assert_eq!(cache.finish_uploads(Instant::now() + LONG, None), 1);
+    drop(build(claim(&target, "tanh")));
+    assert_eq!(cache.push_unsent(None, None).left, 1);
+    warns_of_unsent(&host, Some("it took nothing for 0.1 s"));
+}
+
+/// An interrupted build has said enough.
+#[test]
+fn a_cancelled_push_is_no_warning() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let config = config(&remote);
+    let (cache, target) = opened(&host, &config);
+    target.store().unwrap().mark_unsent(&key("relu"), &config.destination(), false).unwrap();
+    let cancel = CancelToken::new();
+    cancel.cancel();
+    assert_eq!(cache.push_unsent(None, Some(&cancel)).left, 1);
+    assert!(host.warnings().is_empty());
 }
 
 /// What earlier processes left is not sent during a pause, and the reason is reported once.
