@@ -118,7 +118,7 @@ impl Target {
         let mut report = FetchReport::default();
         let turning = self.read_remote().filter(|_| !lacking.is_empty());
         let turn = turning.map(|remote| self.fetch_turn(remote, keys, query));
-        if turn.as_ref().is_some_and(|(_, has_waited)| looks_again || *has_waited) {
+        if turn.as_ref().is_some_and(|turn| looks_again || turn.has_waited) {
             lacking.retain(|key| match self.open_entry(key) {
                 Some(_) => {
                     report.fetched.push(*key);
@@ -136,7 +136,10 @@ impl Target {
         self.estimate_sizes();
         let lacking = self.fetch_bundle(keys, lacking, query, &mut report);
         self.fetch_entries(&lacking, query, &mut report);
-        drop((asking, turn));
+        drop(asking);
+        if let (Some(turn), Some(remote)) = (turn, self.read_remote()) {
+            turn.end(remote);
+        }
         self.wait_for_others(others, query, &mut report);
         if let Some(remote) = self.leases()
             && !report.missing.is_empty()

@@ -142,6 +142,18 @@ impl RemoteClient {
         self.is_paused() || idle >= self.config().idle_timeout
     }
 
+    /// Returns the pause, if the engine is paused.
+    pub(crate) fn pause(&self) -> Option<Pause> {
+        self.config().health.pause()
+    }
+
+    /// Pauses the engine for what another process of this host found out a moment ago.
+    pub(crate) fn pause_for(&self, reason: &str) {
+        if self.config().health.pause_for(Instant::now(), reason) {
+            self.tally.notify(CacheEvent::Paused);
+        }
+    }
+
     /// Returns the warning that the engine is paused, at the first call during a pause.
     pub(crate) fn new_pause(&self) -> Option<String> {
         let Pause { length, reason } = self.config().health.pause()?;

@@ -64,10 +64,10 @@ pub(super) enum CallEnd {
 
 /// A pause.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pause {
+pub(crate) struct Pause {
     pub(super) length: Duration,
     /// What was wrong with the call that began it, for people.
-    pub(super) reason: String,
+    pub(crate) reason: String,
 }
 
 impl Health {
@@ -93,6 +93,17 @@ impl Health {
                 (true, false) => Some(Change::Resumed),
                 _ => None,
             }
+        })
+    }
+
+    /// Pauses the tier at `now` for what another process found out a moment ago. Returns whether it was not paused.
+    pub(super) fn pause_for(&self, now: Instant, reason: &str) -> bool {
+        self.with_state(|state| {
+            let begins = state.paused_until.is_none();
+            if begins {
+                state.begin_pause(PAUSES.0, now, reason);
+            }
+            begins
         })
     }
 

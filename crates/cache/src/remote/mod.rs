@@ -46,6 +46,7 @@ pub use engine::{
 };
 pub(crate) use entry_names::EntryNames;
 pub use error::RemoteError;
+pub(crate) use health::Pause;
 pub use idle_timeout::IdleTimeout;
 pub use names::{Namespace, NamespaceError, ObjectNames};
 pub use object::{LeaseToken, LeaseValue, LeaseValueError, ObjectName, ObjectNameError};

@@ -1,13 +1,15 @@
 //! Engines that hang, and engines whose answers are slow: the calls that callers make to them, and the waits that they end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use opkeep_cache::{Cache, CancelToken, Query, RemoteConfig, Source, TargetCache, WaitBudget, WarningKind};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall::Get, RemoteCall::Put, RemoteFaults};
 
 use crate::common::{
-    Host, TARGET, build, builder, claim, hit, key, pending, publish, settle, sharing, take, text,
+    Host, TARGET, build, builder, claim, hit, key, keys, pending, publish, settle, sharing, take, text, until,
 };
 
 /// The duration of a call that nothing ends, longer than any test may take.
@@ -243,4 +245,50 @@ fn a_budget_that_is_used_up_is_reported_with_the_time_that_was_lost() {
     let lost = Duration::from_micros(cache.activity().lost_remote_micros).as_secs_f64();
     assert!(text.contains(&format!("took {lost:.1} s")), "{text}, {lost}");
     assert_eq!(remote.count(Put), 0);
+}
+
+/// Each would wait for the engine until it is given up, one after the other.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the open files show who waits")]
+fn processes_that_wait_for_the_fetch_of_another_one_share_its_failure() {
+    const OTHERS: usize = 2;
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    // Each process has its own settings of the engine, so that only the turn is shared.
+    let open = || {
+        let mut config = RemoteConfig::new(Arc::new(remote.clone()));
+        (config.call_timeout, config.idle_timeout) = (LONG, Duration::from_secs(1));
+        opened(&host, &config)
+    };
+    let waiting = || {
+        let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let paths = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        paths
+            .filter(|path| path.starts_with(host.dir.path()) && path.parent().unwrap().ends_with("locks"))
+            .count()
+    };
+    let fetch = |target: &TargetCache| target.fetch(&keys(20), &Query::new(&take)).missing.len();
+    let (_first_cache, first) = open();
+    let others: Vec<_> = (0..OTHERS).map(|_| open()).collect();
+    delay(&remote, LONG);
+    let began = Arc::new(AtomicBool::new(false));
+    remote.on_call({
+        let began = Arc::clone(&began);
+        move |_, _| began.store(true, Ordering::SeqCst)
+    });
+    thread::scope(|scope| {
+        let holder = scope.spawn(|| fetch(&first));
+        until("the first call", || began.load(Ordering::SeqCst));
+        let others: Vec<_> = others.iter().map(|(_, target)| scope.spawn(|| fetch(target))).collect();
+        until("the others", || waiting() > OTHERS);
+        assert_eq!(holder.join().unwrap(), 20);
+        others.into_iter().for_each(|other| assert_eq!(other.join().unwrap(), 20));
+    });
+    assert_eq!(remote.calls(), [Get], "one process called the engine, for all of them");
+    let warnings = host.warnings();
+    let of_others =
+        warnings.iter().filter(|(_, text)| text.contains("is not used: the remote cache sent nothing"));
+    assert_eq!((warnings.len(), of_others.count()), (1 + OTHERS, OTHERS), "{warnings:?}");
+    // One that comes later finds out for itself.
+    let (_cache, later) = open();
+    assert_eq!((fetch(&later), remote.calls().len()), (20, 2));
 }

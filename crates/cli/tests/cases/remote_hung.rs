@@ -1,6 +1,8 @@
 //! Builds whose remote cache hangs: a real server that is suspended, or a network that is cut.
 #![expect(clippy::unwrap_used, reason = "these tests are functions without `#[test]`")]
 
+use std::process::Stdio;
+
 use libtest_mimic::{Failed, Trial};
 use opkeep_testkit::proxy::{Fault, FaultKind, Proxy, ProxySettings};
 use opkeep_testkit::servers::{Server, ServerKind, trial};
@@ -18,6 +20,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("remote/hung/from the start", redis(), from_the_start),
         trial("remote/hung/at any moment of a build", redis(), at_any_moment),
         trial("remote/hung/a warm build", redis(), warm),
+        trial("remote/hung/several builds of one host", redis(), at_once),
     ]
 }
 
@@ -95,5 +98,28 @@ fn warm(server: Server) -> Result<(), Failed> {
     proxy.set(ProxySettings::default())?;
     let ran: Ran = other.run(&["build", SQUARE, "--target", "cpu", "--remote", &url, "--format", "json"]);
     assert_eq!(ran.ended_with(0).json()["remote"]["unsent"], 0);
+    Ok(())
+}
+
+/// The builds that wait for the one whose turn it is to fetch learn from it that the engine hangs.
+fn at_once(server: Server) -> Result<(), Failed> {
+    const BUILDS: usize = 4;
+    let (proxy, place) = (Proxy::start(server.address())?, Place::new());
+    server.suspend()?;
+    let url = server.url_at(proxy.address());
+    let args = ["build", NETWORK, "--target", "cpu", "--remote", &url, "--format", "json"];
+    let start = |_| place.command(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let builds: Vec<_> = (0..BUILDS).map(start).collect();
+    let mut failed_calls = 0;
+    for build in builds {
+        let output = build.wait_with_output()?;
+        let ran: Value = serde_json::from_slice(&output.stdout)?;
+        assert_eq!((output.status.code(), &ran["failed"]), (Some(0), &0.into()), "{ran}");
+        failed_calls += ran["remote"]["failed_calls"].as_u64().unwrap();
+    }
+    // One that begins after the first one has given the engine up calls it as well.
+    assert!((1..BUILDS as u64).contains(&failed_calls), "{failed_calls}");
+    assert!((1..BUILDS as u64).contains(&proxy.counts().connections), "{:?}", proxy.counts());
+    server.resume()?;
     Ok(())
 }
