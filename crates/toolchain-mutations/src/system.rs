@@ -28,7 +28,8 @@ pub(super) fn program(name: &str) -> io::Result<String> {
 
 /// The system's Python, not a script that searches for one.
 pub(super) fn python() -> io::Result<String> {
-    let found = opkeep_testkit::toolkit::python().and_then(|path| path.to_str().map(str::to_owned));
+    let found =
+        opkeep_testkit::toolkit::python_with_sources().and_then(|path| path.to_str().map(str::to_owned));
     found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no python3"))
 }
 

@@ -132,7 +132,7 @@ fn is_refused(ran: &Ran, path: &str) -> bool {
 
 /// Either the read is named, or the content does not change the kernel.
 fn reads(driver: &'static str, lacks: &[Means]) {
-    let mut scene = Scene::new(driver);
+    let mut scene = Scene::quick(driver);
     scene.lacks = lacks.to_vec();
     let operator = Operator::of(&scene);
     scene.write("secret/table", "x = 'one'\n");
@@ -167,7 +167,7 @@ fn reads(driver: &'static str, lacks: &[Means]) {
 
 /// Files that the use of a toolkit creates in it are in no key, nor are headers that no operator includes.
 fn beside(driver: &'static str) {
-    let scene = Scene::new(driver);
+    let scene = Scene::quick(driver);
     let operator = Operator::of(&scene);
     let names = ["table.lock", "table.pyo", "__pycache__/table", "table.h", "libtable.so", "square.pyc"];
     for name in names.into_iter().filter(|name| is_played(name)) {
@@ -190,7 +190,7 @@ fn beside(driver: &'static str) {
 
 /// A compile has a module that it imports import another one, which it reads: no key covers that one yet.
 fn moving(driver: &'static str) {
-    let scene = Scene::new(driver);
+    let scene = Scene::quick(driver);
     scene.helper("a", "one").write("path/b/other.py", "TEXT = 'other'\n");
     let [helper, other] = ["a/helper", "b/other"].map(|it| scene.place.path(&format!("path/{it}.py")));
     let (helper, other) = (helper.display(), other.display());
@@ -206,7 +206,7 @@ fn moving(driver: &'static str) {
 }
 
 fn inherited(driver: &'static str) {
-    let scene = Scene::new(driver);
+    let scene = Scene::quick(driver);
     Operator::of(&scene).does(&scene, "T = os.pread(9, 99, 0).decode()");
     let mut kernels = Vec::new();
     for text in ["one", "two"] {
@@ -231,7 +231,7 @@ fn objects(scene: &Scene, store: &str) -> Vec<Vec<u8>> {
 }
 
 fn declared(driver: &'static str) {
-    let mut scene = Scene::new(driver);
+    let mut scene = Scene::quick(driver);
     let operator = Operator::of(&scene);
     scene.write("tables/one", "1").write("tables/deep/two", "2");
     let tables = scene.place.path("tables").display().to_string();
@@ -251,7 +251,7 @@ fn declared(driver: &'static str) {
 }
 
 fn unkept(driver: &'static str) {
-    let mut scene = Scene::new(driver);
+    let mut scene = Scene::quick(driver);
     scene.lacks = vec![Means::Landlock, Means::Notification];
     for _ in 0..2 {
         let ran = scene.run("cache").ended_with(0);
@@ -262,7 +262,7 @@ fn unkept(driver: &'static str) {
 
 /// A compile may read the files that it writes, wherever they are; no other compile sees them.
 fn own_files(driver: &'static str) {
-    let scene = Scene::new(driver);
+    let scene = Scene::quick(driver);
     let operator = Operator::of(&scene);
     let own = scene.place.path("own").display().to_string();
     let cases = [
@@ -293,7 +293,7 @@ fn own_files(driver: &'static str) {
 }
 
 fn said() {
-    let mut scene = Scene::new("workers");
+    let mut scene = Scene::quick("workers");
     for (at, (lacks, says)) in HOSTS.iter().enumerate() {
         scene.lacks = lacks.to_vec();
         let ran = crate::common::ran(&mut scene.command(&["targets"], &format!("host-{at}")));
@@ -303,7 +303,7 @@ fn said() {
 
 /// Files that each compile reads count. Files that it reads for one kernel only are refused.
 fn opc() {
-    let scene = Scene::new("process");
+    let scene = Scene::quick("process");
     scene.write("each", "1").write("some", "1");
     let program = scene.installed.tool("opc");
     let text = fs::read_to_string(&program).unwrap();
@@ -328,7 +328,7 @@ fn opc() {
 /// the C and C++ libraries count.
 fn headers() {
     for driver in DRIVERS {
-        let scene = Scene::new(driver);
+        let scene = Scene::quick(driver);
         scene.write("stdint.h", "1").write("other.h", "1");
         let program = scene.installed.tool("ccec");
         let text = fs::read_to_string(&program).unwrap();
@@ -346,7 +346,7 @@ fn headers() {
 /// An operator that a descriptor names by its path reads its own sources, and other files there are refused.
 fn custom() {
     for driver in DRIVERS {
-        let scene = Scene::new(driver);
+        let scene = Scene::quick(driver);
         let text = fs::read_to_string(scene.installed.impl_file("dynamic/square.py")).unwrap();
         let does = |statement: &str| {
             let statement = format!("    {statement}\n    tensors = [");
@@ -409,7 +409,7 @@ fn name_file(json: &mut serde_json::Value, file: &str) -> bool {
 
 /// Counted in lists of the toolkit's largest directory of Python.
 fn walks() {
-    let scene = Scene::new("workers");
+    let scene = Scene::quick("workers");
     // A directory that has just changed is listed each time.
     std::thread::sleep(std::time::Duration::from_millis(2200));
     scene.build("cache");

@@ -48,6 +48,21 @@ pub(super) fn link_at_once(target: &Path, path: &Path) -> io::Result<()> {
     fs::rename(beside, path)
 }
 
+/// Has `make` fill a directory that gets its name once it is complete, unless it is there. Several processes may do this at once.
+pub(super) fn at_once(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let beside = path.with_extension(format!("new-{}", std::process::id()));
+    remove(&beside)?;
+    make(&beside)?;
+    match fs::rename(&beside, path) {
+        // Another process was faster.
+        Err(_) if path.is_dir() => remove(&beside),
+        result => result,
+    }
+}
+
 /// Where a link leads.
 pub(super) fn target(path: &Path) -> io::Result<PathBuf> {
     fs::read_link(path)

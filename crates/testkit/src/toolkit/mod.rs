@@ -75,6 +75,7 @@ mod control;
 mod disk;
 mod install;
 mod interpreter;
+mod library;
 mod module;
 mod op_info;
 mod ops;
@@ -87,7 +88,7 @@ mod vendor;
 
 pub use control::{Compile, Fault, Rule};
 pub use install::Installation;
-pub use interpreter::python;
+pub use interpreter::{python, python_with_sources};
 pub use plan::{Layout, Part, Toolkit};
 pub use platform::{SOCS, Soc};
 pub use vendor::Vendor;

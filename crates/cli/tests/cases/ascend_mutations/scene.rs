@@ -33,13 +33,23 @@ pub(crate) struct Scene {
     pub(crate) lacks: Vec<Means>,
     /// Further arguments of each build.
     pub(crate) args: Vec<String>,
+    has_sources: bool,
 }
 
 impl Scene {
     /// For workers, `opc` only says that it is there: no kernel comes from it, and its imports are half of a probe.
     pub(crate) fn new(driver: &'static str) -> Self {
-        let scene = Self::complete(driver);
-        if driver == "workers" {
+        Self::with_little_opc(Self::complete(driver))
+    }
+
+    /// The same with a Python that has bytecode of its library, for tests that change nothing of it: starts take less time.
+    pub(crate) fn quick(driver: &'static str) -> Self {
+        let scene = Self::of(driver, &toolkit::python().unwrap());
+        Self::with_little_opc(Self { has_sources: false, ..scene })
+    }
+
+    fn with_little_opc(scene: Self) -> Self {
+        if scene.driver == "workers" {
             scene.place.script("opc", "echo help");
             fs::copy(scene.place.path("opc"), scene.installed.tool("opc")).unwrap();
         }
@@ -47,15 +57,20 @@ impl Scene {
     }
 
     pub(crate) fn complete(driver: &'static str) -> Self {
+        Self::of(driver, &toolkit::python_with_sources().unwrap())
+    }
+
+    fn of(driver: &'static str, python: &Path) -> Self {
         let place = Place::new();
         let installed = Toolkit::new().write(&place.path("Ascend")).unwrap();
-        let python = prefix(&place.path("prefix"));
+        let python = prefix_of(python, &place.path("prefix"));
         for directory in ["path/a", "path/b", "libraries", "home"] {
             fs::create_dir_all(place.path(directory)).unwrap();
         }
         let paths = vec![place.path("path/a"), place.path("path/b")];
+        let home = installed.root().to_owned();
         let (lacks, args) = (Vec::new(), Vec::new());
-        Self { home: installed.root().to_owned(), place, installed, driver, python, paths, lacks, args }
+        Self { place, installed, driver, home, python, paths, lacks, args, has_sources: true }
     }
 
     pub(crate) fn run(&self, store: &str) -> Ran {
@@ -68,9 +83,10 @@ impl Scene {
     /// A command that sees this toolkit and this Python.
     pub(crate) fn command(&self, args: &[&str], store: &str) -> Command {
         let temporary = self.place.path(&format!("tmp-{store}"));
-        if !temporary.exists() {
+        if !temporary.exists() && self.has_sources {
             bytecode::lay(&temporary);
         }
+        fs::create_dir_all(&temporary).unwrap();
         self.command_in(args, store, &temporary)
     }
 
@@ -236,8 +252,13 @@ impl Scene {
 
 /// A Python of its own: the program is a copy, and the standard library a directory of links.
 pub(crate) fn prefix(at: &Path) -> PathBuf {
+    prefix_of(&toolkit::python_with_sources().unwrap(), at)
+}
+
+/// The same of any Python.
+fn prefix_of(python: &Path, at: &Path) -> PathBuf {
     let code = "import os, sys; print(os.path.realpath(sys.executable)); print(os.path.dirname(os.__file__))";
-    let output = Command::new(toolkit::python().unwrap()).args(["-c", code]).output().unwrap();
+    let output = Command::new(python).args(["-c", code]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let [program, library] = text.lines().map(PathBuf::from).collect::<Vec<_>>().try_into().unwrap();
     let own = at.join("lib").join(library.file_name().unwrap());

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
-use opkeep_testkit::toolkit::{Part, Toolkit};
+use opkeep_testkit::toolkit::{self, Part, Toolkit};
 use serde_json::{Value, json};
 
 use super::Case;
@@ -19,6 +20,7 @@ pub(crate) const CASES: &[Case] = &[
     ("the_environment_has_to_be_set", environment),
     ("a_python_that_lacks_something_cannot_start", pythons),
     ("the_python_of_tests_has_no_packages", packages),
+    ("the_python_of_tests_compiles_no_library", no_sources),
     ("simplified_keys_are_made_when_asked_for", simplified_keys),
     ("the_text_of_descriptions_differs_from_step_to_step", text),
     ("without_a_compiler_one_directory_is_searched", no_compiler),
@@ -139,6 +141,24 @@ fn packages() {
     let code = "import sys; print(sys.prefix == sys.base_prefix, [one for one in sys.path if one.endswith('-packages')])";
     let run = run(Bench::new().command(&super::bench::python()).env_remove("PYTHONPATH").args(["-c", code]));
     assert_eq!((run.stdout.lines().last(), run.code), (Some("False []"), Some(0)), "{}", run.stderr);
+}
+
+/// As far as the machine had bytecode when the library was copied: a Python makes some when it imports a module.
+fn no_sources() {
+    let said = |python: &Path, code: &str| {
+        let run =
+            run(Bench::new().command(python).env("PYTHONPYCACHEPREFIX", "/dev/null").args(["-c", code]));
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        run.stdout.trim_end().to_owned()
+    };
+    let (python, machines) = (super::bench::python(), toolkit::python_with_sources().unwrap());
+    let code = "import json.decoder, sys; file = json.decoder.__file__\n\
+        print(file.replace('decoder.py', '__pycache__/decoder.%s.pyc' % sys.implementation.cache_tag))";
+    let changed = |path: &Path| fs::metadata(path).and_then(|found| found.modified());
+    let library = changed(&python.with_file_name("../base")).unwrap();
+    let had_bytecode = changed(said(&machines, code).as_ref()).is_ok_and(|bytecode| bytecode < library);
+    let has_none = said(&python, "import json.decoder; print(json.decoder.__file__)").ends_with(".py");
+    assert_eq!(has_none, !had_bytecode);
 }
 
 fn pythons() {
