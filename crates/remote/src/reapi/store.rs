@@ -13,7 +13,7 @@ use super::messages::{
     ActionResult, BlobDigest, FindMissingBlobsRequest, FindMissingBlobsResponse, SHA256,
     UpdateActionResultRequest,
 };
-use super::object::{Stored, action, command, result};
+use super::object::{Stored, action, command, output, result};
 use super::rpc::Rpc;
 use super::status::{Code, Status};
 
@@ -223,7 +223,10 @@ impl ReapiEngine {
         };
         let answer = rpc.clone().unary::<ActionResult>(UPDATE_ACTION_RESULT, &request, LARGEST_MESSAGE).await;
         let status = match answer {
-            Ok(_) => return Ok(Updated::Stored),
+            Ok(stored) => {
+                let is_ours = output(stored).is_some_and(|(digest, _)| digest == new.content);
+                return if is_ours { Ok(Updated::Stored) } else { self.stored_as(rpc, new).await };
+            }
             // What servers answer that store each result once, for which the API has no status, and those that lack a blob.
             Err(Failure::Status(
                 status @ Status {
@@ -247,6 +250,15 @@ impl ReapiEngine {
             // An earlier attempt, or another host, has stored the same.
             Some((digest, _)) if digest == new.content => Ok(Updated::Stored),
             Some(_) => Ok(Updated::Kept(status)),
+        }
+    }
+
+    /// Looks for the result of an object's action. The server answered with another one than it was sent.
+    async fn stored_as(&self, rpc: Rpc, new: &New<'_>) -> Result<Updated, Failure> {
+        match self.look_up(rpc, new.object.name, false).await? {
+            Some((digest, _)) if digest == new.content => Ok(Updated::Stored),
+            Some(_) => Ok(Updated::Kept(Status::new(Code::ALREADY_EXISTS, "it has another one"))),
+            None => Err(Failure::invalid("the server stored no result, and reported that it had")),
         }
     }
 }

@@ -62,6 +62,16 @@ impl Call<'_> {
     fn is_for_object(&self) -> bool {
         self.method == "GET" && self.query.is_empty()
     }
+
+    /// Whether a server of S3 gives such an answer of success. A web server, or a page that wants a login, gives others.
+    fn has_answer(&self, answer: &Answer) -> bool {
+        match self.method {
+            "PUT" => answer.status == 200 && answer.body.is_empty(),
+            "DELETE" => matches!(answer.status, 200 | 204) && answer.body.is_empty(),
+            // No other status has the whole object, or document, as its body.
+            _ => answer.status == 200,
+        }
+    }
 }
 
 /// The answer to a call.
@@ -101,7 +111,17 @@ impl S3Engine {
             let answer = self.send(call, &keys, context)?;
             let redact = |text: &str| self.credentials.redacted(text);
             let error = ServerError::read_if_failed(&answer, call.is_for_object(), &redact);
-            let Some(error) = error else { return Ok(Outcome::Success(answer)) };
+            let Some(error) = error else {
+                return match call.has_answer(&answer) {
+                    true => Ok(Outcome::Success(answer)),
+                    false => {
+                        let (status, bytes) = (answer.status, answer.body.len());
+                        let reason =
+                            format!("HTTP {status} with {bytes} bytes to the request {}", call.method);
+                        Err(RemoteError::Invalid { reason })
+                    }
+                };
+            };
             if error.is_expired() && !has_renewed {
                 has_renewed = true;
                 if let Some(other) = self.credentials.renew(&keys)? {

@@ -37,14 +37,9 @@ impl S3Engine {
     ) -> Result<Option<Fetched>, RemoteError> {
         let call = Call { largest, ..Call::new("GET", self.place.object(name)) };
         match self.call(&call, context)? {
-            // No other status has the whole object as its body.
-            Outcome::Success(answer) if answer.status == 200 => {
+            Outcome::Success(answer) => {
                 let tag = answer.header("etag").unwrap_or("*").to_owned();
                 Ok(Some(Fetched { content: answer.body, tag }))
-            }
-            Outcome::Success(answer) => {
-                let reason = format!("HTTP {} to the request for an object", answer.status);
-                Err(RemoteError::Invalid { reason })
             }
             // Without the right to list, a server does not distinguish what is missing from what is secret.
             Outcome::Failure { error, has_body, .. }

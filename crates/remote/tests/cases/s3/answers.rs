@@ -15,6 +15,7 @@ pub(super) fn trials() -> Vec<Trial> {
         Trial::test("s3/answers/an object comes as a whole or not at all", framing),
         Trial::test("s3/answers/another protocol is invalid", other_protocols),
         Trial::test("s3/answers/a web server that has no objects is invalid", web_server),
+        Trial::test("s3/answers/each request has the answers of its own only", of_requests),
         Trial::test("s3/answers/listings that are none", listings),
         Trial::test("s3/answers/codes of errors", codes),
         Trial::test("s3/answers/an error with a status of success", success),
@@ -102,6 +103,44 @@ fn web_server() -> Result<(), Failed> {
         assert!(matches!(result, Err(RemoteError::Invalid { .. })), "{call}: {result:?}");
     }
     assert!(engine.capabilities(&limits()).is_err());
+    Ok(())
+}
+
+/// A page that wants a login has a status of success: nothing is stored because of it.
+fn of_requests() -> Result<(), Failed> {
+    let answers = [
+        (200, ""),
+        (200, "OK"),
+        (200, "<html><body>Log in</body></html>"),
+        (200, "<?xml version=\"1.0\"?><Odd/>"),
+        (201, ""),
+        (202, ""),
+        (204, ""),
+        (205, ""),
+        (206, ""),
+        (299, ""),
+    ];
+    for (status, body) in answers {
+        let engine = client(&Fake::with(answer(status, "", body)).url());
+        let (names, terms) = ([name("a")], ClaimTerms::new(1, Duration::from_secs(3600)));
+        let objects = [RemoteObject::new(&names[0], b"x")];
+        let results = [
+            ("replace", engine.replace(&objects, &limits()), 200..=200),
+            ("put_if_absent", engine.put_if_absent(&objects, &limits()).map(drop), 200..=200),
+            ("claim", engine.claim(&names, &lease(1, 0), terms, &limits()).map(drop), 200..=200),
+            ("capabilities", engine.capabilities(&limits()).map(drop), 200..=200),
+            ("remove", engine.remove(&names, &limits()), 200..=204),
+            ("list", engine.list("", "", &limits()).map(drop), 0..=0),
+        ];
+        for (call, result, statuses) in results {
+            let is_known = statuses.contains(&status) && !matches!(status, 201 | 202) && body.is_empty();
+            let is_expected = match &result {
+                Ok(()) => is_known,
+                Err(error) => !is_known && matches!(error, RemoteError::Invalid { .. }),
+            };
+            assert!(is_expected, "{call} of {status} {body:?}: {result:?}");
+        }
+    }
     Ok(())
 }
 
