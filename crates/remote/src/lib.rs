@@ -30,6 +30,7 @@ mod reapi;
 mod redis;
 mod renewable;
 mod s3;
+mod server_text;
 pub mod settings;
 mod url;
 

@@ -2,7 +2,8 @@
 
 use opkeep_cache::RemoteError;
 
-use super::status::{Code, Status, shown};
+use super::status::{Code, Status};
+use crate::server_text::shown;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
@@ -31,7 +32,7 @@ impl Failure {
     /// Returns the failure with what an error may contain of a server's text, which has all of it: it may name the client's headers, which
     /// `redact` replaces, and have any length. A status has no more than that.
     pub(super) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
-        let text = |text: String| shown(&redact(&text));
+        let text = |text: String| shown(&text, &redact);
         match self {
             Self::Closed(reason) => Self::Closed(text(reason)),
             Self::Unprocessed(reason) => Self::Unprocessed(text(reason)),

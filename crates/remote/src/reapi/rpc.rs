@@ -111,7 +111,8 @@ impl Rpc {
     pub(super) fn status_of_blob(&self, status: Option<BlobStatus>) -> Option<Status> {
         let status = status?;
         let code = Code(status.code.into());
-        (code != Code::OK).then(|| Status::new(code, &self.credentials.redacted(&status.message)))
+        let redact = |message: &str| self.credentials.redacted(message);
+        (code != Code::OK).then(|| Status::of_server(code, &status.message, redact))
     }
 
     fn head(&self, method: &str) -> Result<Request<()>, Failure> {

@@ -9,9 +9,7 @@ use opkeep_cache::RemoteError;
 use prost::Message;
 
 use super::messages::{BlobStatus, Delay, RetryInfo};
-
-/// The largest number of characters of a server's text that an error contains.
-const LONGEST_TEXT: usize = 300;
+use crate::server_text::shown;
 
 /// The status codes of gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,16 +65,21 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn new(code: Code, message: &str) -> Self {
-        Self { code, message: shown(message), retry_after: None }
+        Self::of_server(code, message, str::to_owned)
+    }
+
+    /// A status with a text of the server's, which is shown after `redact`.
+    pub(super) fn of_server(code: Code, message: &str, redact: impl FnOnce(&str) -> String) -> Self {
+        Self { code, message: shown(message, redact), retry_after: None }
     }
 
     /// Reads the status from the last headers of an answer. `None`: they have none. The message is shown after `redact`.
-    pub(super) fn read(headers: &HeaderMap, redact: impl Fn(&str) -> String) -> Option<Self> {
+    pub(super) fn read(headers: &HeaderMap, redact: impl FnOnce(&str) -> String) -> Option<Self> {
         let code = headers.get("grpc-status")?.to_str().ok()?.parse().ok()?;
         let message = headers.get("grpc-message").map_or(String::new(), |text| decoded(text.as_bytes()));
         let details = headers.get("grpc-status-details-bin").and_then(|text| details(text.as_bytes()));
         let retry_after = details.and_then(|status| retry_after(&status));
-        Some(Self { retry_after, ..Self::new(Code(code), &redact(&message)) })
+        Some(Self { retry_after, ..Self::of_server(Code(code), &message, redact) })
     }
 
     /// The status of an answer that a proxy gave, by gRPC's table.
@@ -114,12 +117,6 @@ impl From<Status> for RemoteError {
             Code(code) => Self::Invalid { reason: format!("status {code} of a call: {reason}") },
         }
     }
-}
-
-/// Returns what an error contains of a server's text: its beginning, without control characters.
-pub(super) fn shown(text: &str) -> String {
-    let shown = |symbol: char| if symbol.is_control() { ' ' } else { symbol };
-    text.chars().map(shown).take(LONGEST_TEXT).collect()
 }
 
 /// Decodes the status with details, which gRPC writes in Base64 with or without padding.

@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn an_answer_of_a_cluster_counts_for_a_while() {
         let (refusal, began) = (ClusterRefusal::default(), Instant::now());
-        let down = ServerError::new(b"CLUSTERDOWN Hash slot not served");
+        let down = ServerError::new(b"CLUSTERDOWN Hash slot not served", None);
         assert!(refusal.get(began).is_none());
         refusal.note(&down, began);
         assert!(

@@ -7,13 +7,14 @@ use opkeep_cache::{RemoteContext, RemoteError};
 use super::error::{Failure, ServerError};
 use super::wire::{Buffer, LARGEST_STRING, LARGEST_WORD, Replies, Reply, write_request};
 use crate::net::{Connector, Idle, Limited, Stream};
-use crate::url::RedisUrl;
+use crate::url::{RedisUrl, Secret};
 
 /// A connection whose user is authenticated and whose database is selected.
 pub(super) struct Connection {
     stream: Stream,
     buffer: Buffer,
     exchange: Exchange,
+    password: Option<Secret>,
 }
 
 /// What was exchanged in a call.
@@ -33,7 +34,8 @@ impl Connection {
         context: &RemoteContext<'_>,
     ) -> Result<Self, RemoteError> {
         let stream = connector.connect(context)?;
-        let mut connection = Self { stream, buffer: Buffer::new(), exchange: Exchange::default() };
+        let (exchange, password) = (Exchange::default(), url.password.clone());
+        let mut connection = Self { stream, buffer: Buffer::new(), exchange, password };
         connection.within(context).prepare(url)?;
         connection.end();
         Ok(connection)
@@ -52,7 +54,11 @@ impl Connection {
     /// Exchanges requests and answers within the limits of a call.
     pub(super) fn within<'a>(&'a mut self, context: &'a RemoteContext<'a>) -> Session<'a> {
         Session {
-            replies: Replies { source: self.stream.within(context), buffer: &mut self.buffer },
+            replies: Replies {
+                source: self.stream.within(context),
+                buffer: &mut self.buffer,
+                password: self.password.as_ref().map(Secret::reveal),
+            },
             exchange: &mut self.exchange,
         }
     }

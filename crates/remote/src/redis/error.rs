@@ -5,9 +5,8 @@ use std::io;
 use opkeep_cache::RemoteError;
 
 use crate::net::remote_error;
-
-/// The maximum length of a server's text in an error, in characters.
-const LONGEST_TEXT: usize = 200;
+use crate::renewable::redacted;
+use crate::server_text::shown;
 
 /// An exchange failed.
 #[derive(Debug)]
@@ -27,10 +26,9 @@ pub(super) enum Failure {
 pub(super) struct ServerError(String);
 
 impl ServerError {
-    pub(super) fn new(line: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(line);
-        let printable = text.chars().map(|char| if char.is_control() { ' ' } else { char });
-        Self(printable.take(LONGEST_TEXT).collect())
+    /// Reads a line, which may repeat the password of the connection.
+    pub(super) fn new(line: &[u8], password: Option<&str>) -> Self {
+        Self(shown(&String::from_utf8_lossy(line), |text| redacted(text, password.into_iter())))
     }
 
     /// Returns the first word, which programs understand.
@@ -138,7 +136,7 @@ mod tests {
 
     #[test]
     fn codes_decide() {
-        let error = |line: &str| RemoteError::from(ServerError::new(line.as_bytes()));
+        let error = |line: &str| RemoteError::from(ServerError::new(line.as_bytes(), None));
         let is = |line: &str, expected: fn(&RemoteError) -> bool| {
             assert!(expected(&error(line)), "{line}: {:?}", error(line))
         };
@@ -165,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_reason_of_a_script_is_that_of_its_command() {
-        let reason = |line: &str| RemoteError::from(ServerError::new(line.as_bytes()));
+        let reason = |line: &str| RemoteError::from(ServerError::new(line.as_bytes(), None));
         let plain = "OOM command not allowed when used memory > 'maxmemory'.";
         for line in [
             plain,
@@ -185,7 +183,7 @@ mod tests {
     /// These are the answers of redis-server 7.0: a member of a cluster, one without its slots, and a Sentinel.
     #[test]
     fn a_server_of_another_kind_is_named() {
-        let reason = |line: &str| match RemoteError::from(ServerError::new(line.as_bytes())) {
+        let reason = |line: &str| match RemoteError::from(ServerError::new(line.as_bytes(), None)) {
             RemoteError::Refused { reason } => reason,
             other => panic!("{line}: {other:?}"),
         };
@@ -226,9 +224,11 @@ mod tests {
 
     #[test]
     fn a_server_s_text_is_bounded_and_printable() {
-        let text = RemoteError::from(ServerError::new(&[b'\x1b'; 5000])).to_string();
+        let text = RemoteError::from(ServerError::new(&[b'\x1b'; 5000], None)).to_string();
         assert!(text.len() < 400 && !text.contains('\x1b'), "{text}");
-        let echo = ServerError::new(b"ERR unknown command 'AUTH' with args 'hunter2'").without_text();
-        assert_eq!(echo, ServerError::new(b"ERR"));
+        let echo = b"ERR unknown command 'AUTH' with args 'hunter2'";
+        assert_eq!(ServerError::new(echo, None).without_text(), ServerError::new(b"ERR", None));
+        let text = RemoteError::from(ServerError::new(echo, Some("hunter2"))).to_string();
+        assert!(text.contains("with args '***'"), "{text}");
     }
 }

@@ -90,6 +90,8 @@ impl Buffer {
 pub(super) struct Replies<'a, R> {
     pub(super) source: R,
     pub(super) buffer: &'a mut Buffer,
+    /// What no error may contain.
+    pub(super) password: Option<&'a str>,
 }
 
 impl<R: Read> Replies<'_, R> {
@@ -141,7 +143,7 @@ impl<R: Read> Replies<'_, R> {
         let text = &line[1..];
         Ok(match kind {
             b'+' => Head::Whole(Reply::Status(text.to_vec())),
-            b'-' => Head::Whole(Reply::Error(ServerError::new(text))),
+            b'-' => Head::Whole(Reply::Error(ServerError::new(text, self.password))),
             b':' => Head::Whole(Reply::Integer(number(text)?)),
             _ => match (kind, number(text)?) {
                 // No command that is sent answers with `*-1`.
@@ -253,7 +255,7 @@ mod tests {
     fn replies(bytes: &[u8]) -> Result<Vec<Reply>, Failure> {
         fn all(source: impl Read, count: usize) -> Result<Vec<Reply>, Failure> {
             let mut buffer = Buffer::new();
-            let mut replies = Replies { source, buffer: &mut buffer };
+            let mut replies = Replies { source, buffer: &mut buffer, password: None };
             let all = (0..count).map(|_| replies.next(LARGEST_STRING)).collect::<Result<_, _>>()?;
             assert!(replies.buffer.is_empty());
             Ok(all)
@@ -272,7 +274,7 @@ mod tests {
         assert_eq!(whole(b"$-1\r\n"), Reply::Nil);
         assert_eq!(whole(b"$0\r\n\r\n"), Reply::String(Vec::new()));
         assert_eq!(whole(b"$4\r\n\r\n\r\n\r\n"), Reply::String(b"\r\n\r\n".to_vec()));
-        assert_eq!(whole(b"-ERR no\r\n"), Reply::Error(ServerError::new(b"ERR no")));
+        assert_eq!(whole(b"-ERR no\r\n"), Reply::Error(ServerError::new(b"ERR no", None)));
         let nested = Reply::Array(vec![Reply::String(b"0".to_vec()), Reply::Array(vec![Reply::Nil])]);
         assert_eq!(whole(b"*2\r\n$1\r\n0\r\n*1\r\n$-1\r\n"), nested);
         assert_eq!(replies(b"+A\r\n:7\r\n").unwrap().len(), 2);
@@ -285,8 +287,9 @@ mod tests {
             let mut bytes = Vec::new();
             write_word(&mut bytes, &content);
             let mut buffer = Buffer::new();
-            let reply =
-                Replies { source: bytes.as_slice(), buffer: &mut buffer }.next(LARGEST_STRING).unwrap();
+            let reply = Replies { source: bytes.as_slice(), buffer: &mut buffer, password: None }
+                .next(LARGEST_STRING)
+                .unwrap();
             assert!(reply == Reply::String(content), "{length}");
         }
     }

@@ -4,9 +4,8 @@ use opkeep_cache::RemoteError;
 
 use super::xml;
 use crate::http::Answer;
+use crate::server_text::shown;
 
-/// The maximum length of a server's text in an error, in characters.
-const LONGEST_TEXT: usize = 200;
 /// Codes of a server that has no space.
 const FULL: [&str; 7] = [
     "EntityTooLarge",
@@ -49,8 +48,8 @@ impl ServerError {
         let mut region = answer.header("x-amz-bucket-region").map(str::to_owned);
         let read = xml::read(&answer.body, |path, text| match path {
             [root, name] if root == "Error" => match name.as_str() {
-                "Code" => error.code = printable(&redact(text)),
-                "Message" => error.message = printable(&redact(text)),
+                "Code" => error.code = shown(text, redact),
+                "Message" => error.message = shown(text, redact),
                 "Region" => region = Some(text.to_owned()),
                 _ => {}
             },
@@ -59,7 +58,7 @@ impl ServerError {
         if read.is_err() {
             (error.code, error.message) = (String::new(), String::new());
         }
-        error.region = region.map(|region| printable(&redact(&region))).filter(|region| !region.is_empty());
+        error.region = region.map(|region| shown(&region, redact)).filter(|region| !region.is_empty());
         error
     }
 
@@ -109,11 +108,6 @@ impl ServerError {
     pub(super) fn is_unsupported(&self) -> bool {
         self.status == 501 || self.is("NotImplemented")
     }
-}
-
-/// The start of a server's text, without characters that a terminal would obey.
-fn printable(text: &str) -> String {
-    text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(LONGEST_TEXT).collect()
 }
 
 impl From<ServerError> for RemoteError {

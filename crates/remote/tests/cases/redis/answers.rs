@@ -15,6 +15,7 @@ pub(super) fn trials() -> Vec<Trial> {
     vec![
         Trial::test("redis/answers/answers that do not fit are invalid", invalid),
         Trial::test("redis/answers/each command has the answers of its own only", of_commands),
+        Trial::test("redis/answers/no error repeats the password", passwords),
         Trial::test("redis/answers/objects that were not requested are not reported", surplus),
         Trial::test("redis/answers/a server that closes its connections is unreachable", closing),
         Trial::test("redis/answers/a server that is not there is unreachable", absent),
@@ -178,6 +179,37 @@ fn of_commands() -> Result<(), Failed> {
         }
     }
     assert!(CALLS.iter().all(|(_, _, expected)| expected.iter().all(|answer| ANSWERS.contains(answer))));
+    Ok(())
+}
+
+/// A server may repeat what it got, at any place of its text.
+fn passwords() -> Result<(), Failed> {
+    let padding = "x".repeat(290);
+    let texts = [
+        "ERR 'hunter2'".to_owned(),
+        "MOVED hunter2 hunter2".to_owned(),
+        format!("ERR {padding}hunter2"),
+        format!("OOM {padding}hunter2"),
+    ];
+    for text in texts {
+        // The answer to AUTH, and to the call; the answer to AUTH alone.
+        for answer in
+            [format!("+OK\r\n-{text}\r\n"), format!("+OK\r\n*1\r\n-{text}\r\n"), format!("-{text}\r\n")]
+        {
+            let address = server(answer.as_bytes());
+            for (call, make, _) in CALLS {
+                let engine = client(&format!("redis://user:hunter2@{address}"));
+                // The answer of a cluster is remembered.
+                let calls = if text.starts_with("MOVED") && call != "space" { 2 } else { 1 };
+                for _ in 0..calls {
+                    let result = make(&*engine, &[name("a")]);
+                    let shown = format!("{result:?}");
+                    assert!(!shown.contains("hunt"), "{call} of {answer:?}: {shown}");
+                    assert!(result.is_err() || call == "space", "{call} of {answer:?}");
+                }
+            }
+        }
+    }
     Ok(())
 }
 
