@@ -1,4 +1,5 @@
 //! Hosts with different toolchains that share one namespace of a Redis server: each takes kernels of its own toolchain only.
+//! Compilers and toolkits take turns from commit to commit.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use libtest_mimic::{Failed, Trial};
+use opkeep_testkit::is_turn;
 use opkeep_testkit::servers::{Server, ServerKind, trial_with};
 use opkeep_testkit::toolkit::{self, Installation, Toolkit};
 
@@ -24,6 +26,14 @@ pub(crate) fn trials() -> Vec<Trial> {
     let compilers =
         ["gcc", "clang"].into_iter().find_map(|name| Some(format!("no `{name}`: {}", compiler(name)?)));
     let python = toolkit::python().is_none().then(|| "no Python".to_owned());
+    // Where one of them cannot run, the other one does so for each commit.
+    let turn = |nth: usize, is_only: bool| {
+        (!is_only && !is_turn(nth, 2)).then(|| "another commit's turn".to_owned())
+    };
+    let (compilers, python) = (
+        compilers.clone().or_else(|| turn(0, python.is_some())),
+        python.or_else(|| turn(1, compilers.is_some())),
+    );
     vec![
         trial_with("remote_toolchains::gcc_and_clang_share_nothing", redis().or(compilers), || {
             gcc_and_clang(&Server::start(ServerKind::redis())?)
