@@ -20,6 +20,18 @@ impl PlanLease {
         Self { lease: Some(lease), remote: Arc::clone(remote), process: ProcessId::current() }
     }
 
+    /// Releases leases in one call for each remote tier, and reports their progress.
+    pub(crate) fn release_each(leases: Vec<Self>) {
+        let mut of_remotes: Vec<(Arc<RemoteTarget>, Vec<Self>)> = Vec::new();
+        for lease in leases {
+            match of_remotes.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &lease.remote)) {
+                Some((_, leases)) => leases.push(lease),
+                None => of_remotes.push((Arc::clone(&lease.remote), vec![lease])),
+            }
+        }
+        of_remotes.into_iter().for_each(|(remote, leases)| Self::release_all(leases, &remote, 0));
+    }
+
     /// Releases leases in one call, and reports the progress of `progress` keys, or of as many as there are leases, in another one.
     pub(crate) fn release_all(leases: Vec<Self>, remote: &RemoteTarget, progress: usize) {
         let progress = progress.max(leases.len());

@@ -51,8 +51,13 @@ impl Target {
         if !is_for_others {
             self.keep_here(key);
         }
-        let upload = to_send
-            .and_then(|(remote, replaces)| self.upload(remote, replaces, key, members, &signatures, lease));
+        let upload = match to_send {
+            Some((remote, replaces)) => self.upload(remote, replaces, key, members, &signatures, lease),
+            None => {
+                self.release_soon(lease);
+                None
+            }
+        };
         Publication { local, upload }
     }
 
@@ -79,11 +84,13 @@ impl Target {
         };
         let Some(entry) = self.trust.sendable_now(key, members, signatures) else {
             unmark();
+            self.release_soon(lease);
             return None;
         };
         if !remote.takes(entry.file().len()) {
             unmark();
             remote.not_sent(1, false, "the remote cache stores no objects of this size");
+            self.release_soon(lease);
             return None;
         }
         let state = Arc::new(UploadState::default());
@@ -98,6 +105,11 @@ impl Target {
         });
         self.warn_of_pause(remote);
         Some(state)
+    }
+
+    /// Has another thread release the lease of an entry that is not sent. The caller waits for no call.
+    fn release_soon(&self, lease: Option<PlanLease>) {
+        lease.into_iter().for_each(|lease| self.shared.uploads().release_soon(lease));
     }
 
     /// Drops the marks by which an earlier entry of `key` was to be sent: they would send the one that stays here.

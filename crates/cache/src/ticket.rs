@@ -13,7 +13,6 @@ use crate::failure::Failure;
 use crate::miss::Miss;
 use crate::plan_lease::PlanLease;
 use crate::publish::Publication;
-use crate::remote::RemoteTarget;
 use crate::remote::lease::HeldLease;
 use crate::tiers::Target;
 
@@ -184,19 +183,8 @@ impl Ticket {
     /// Drops tickets. Leases of one remote tier are released in one call.
     pub fn drop_all(tickets: impl IntoIterator<Item = Self>) {
         let mut tickets: Vec<_> = tickets.into_iter().filter(Self::is_own).collect();
-        let leases = tickets.iter_mut().filter_map(|ticket| {
-            let remote = ticket.target.remote.as_ref().map(Arc::clone)?;
-            Some((ticket.lease.take()?, remote))
-        });
-        let mut of_remotes: Vec<(Arc<RemoteTarget>, Vec<PlanLease>)> = Vec::new();
-        for (lease, remote) in leases {
-            match of_remotes.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &remote)) {
-                Some((_, leases)) => leases.push(lease),
-                None => of_remotes.push((remote, vec![lease])),
-            }
-        }
         // Before the locks, as for one.
-        of_remotes.into_iter().for_each(|(remote, leases)| PlanLease::release_all(leases, &remote, 0));
+        PlanLease::release_each(tickets.iter_mut().filter_map(|ticket| ticket.lease.take()).collect());
     }
 
     /// Ends the ticket with a failure that would repeat: all waiters on this host fail with the same reason at once. Later

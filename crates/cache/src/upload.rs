@@ -52,6 +52,11 @@ impl UploadState {
         self.is_sent.load(Ordering::SeqCst)
     }
 
+    fn end(&self, is_sent: bool) {
+        self.is_sent.store(is_sent, Ordering::SeqCst);
+        self.has_ended.store(true, Ordering::SeqCst);
+    }
+
     fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::SeqCst)
     }
@@ -79,6 +84,10 @@ struct State {
     /// The target of the last upload, which counts the waits for all. The thread keeps no store open.
     last: Weak<RemoteTarget>,
     has_thread: bool,
+    /// The leases of entries that are not sent.
+    ended: Vec<PlanLease>,
+    /// Whether a thread releases these.
+    is_releasing: bool,
 }
 
 impl Uploads {
@@ -94,7 +103,9 @@ impl Uploads {
         if state.bytes > 0 && state.bytes.saturating_add(bytes) > self.limit {
             drop(state);
             upload.remote.not_sent(1, false, "too many kernels wait for their upload");
-            return drop(Batch::unsent(vec![upload]));
+            let Upload { lease, state, .. } = upload;
+            lease.into_iter().for_each(|lease| self.release_soon(lease));
+            return state.end(false);
         }
         state.bytes += bytes;
         state.last = Arc::downgrade(&upload.remote);
@@ -113,6 +124,39 @@ impl Uploads {
         }
     }
 
+    /// Releases soon a lease whose entry is not sent: by a thread of its own, since an upload may take long, while other hosts wait. What
+    /// ends during a call is released by the next one together. If no thread can be started, the caller releases it.
+    pub(crate) fn release_soon(self: &Arc<Self>, lease: PlanLease) {
+        let mut state = self.locked();
+        state.ended.push(lease);
+        if state.is_releasing {
+            return;
+        }
+        let own = Arc::clone(self);
+        let thread = thread::Builder::new().name("remote-release".to_owned()).spawn(move || own.release());
+        state.is_releasing = thread.is_ok();
+        let left = if state.is_releasing { Vec::new() } else { mem::take(&mut state.ended) };
+        drop(state);
+        PlanLease::release_each(left);
+    }
+
+    fn release(&self) {
+        loop {
+            let ended = {
+                let mut state = self.locked();
+                let ended = mem::take(&mut state.ended);
+                state.is_releasing = !ended.is_empty();
+                self.changed.notify_all();
+                ended
+            };
+            if ended.is_empty() {
+                return;
+            }
+            // A client that panics ends no other releases.
+            let _ = guarded(|| PlanLease::release_each(ended));
+        }
+    }
+
     /// Waits until all uploads have ended, `deadline` has passed, or `cancel` is cancelled; no longer than there is progress. Returns the
     /// number of those that have not ended.
     pub(crate) fn finish(&self, deadline: Instant, cancel: Option<&CancelToken>) -> usize {
@@ -121,7 +165,7 @@ impl Uploads {
         let wait = last.as_ref().map(|remote| remote.tally().wait_for_answer());
         let waited = RunningTime::new();
         let is_stuck = || last.as_ref().is_some_and(|remote| remote.client().is_stuck(&waited));
-        self.wait(deadline, cancel, |state| state.left() == 0 || is_stuck());
+        self.wait(deadline, cancel, |state| state.left() == 0 && !state.is_releasing || is_stuck());
         drop(wait);
         self.locked().left()
     }
@@ -227,8 +271,7 @@ impl Drop for Batch {
         }
         PlanLease::release_all(leases, &remote, if self.is_sent { states.len() } else { 0 });
         for state in states {
-            state.is_sent.store(self.is_sent, Ordering::SeqCst);
-            state.has_ended.store(true, Ordering::SeqCst);
+            state.end(self.is_sent);
         }
     }
 }

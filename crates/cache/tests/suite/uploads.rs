@@ -2,19 +2,21 @@
 #![expect(clippy::disallowed_methods, reason = "a test writes a mark of an earlier version")]
 
 use std::fs;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use opkeep_cache::{
     Accept, Cache, Claim, ObjectName, ObjectNames, Query, RemoteConfig, Source, TargetCache, WarningKind,
 };
 use opkeep_store::{Destination, Entry};
-use opkeep_testkit::remote::RemoteCall::{Claim as ClaimCall, Put, Release};
+use opkeep_testkit::remote::RemoteCall::{Advance, Claim as ClaimCall, Put, Release};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 
 use crate::common::{
-    Host, TARGET, build, builder, claim, config, entry_name, held_up, hit, key, local_builder, pending,
-    publish, settle, take, text,
+    Host, TARGET, build, builder, claim, config, entry_name, held_up, hit, key, local_builder, name, pending,
+    publish, settle, take, text, until,
 };
 
 fn open(host: &Host, remote: &RemoteConfig) -> (Cache, TargetCache) {
@@ -230,11 +232,45 @@ fn a_full_queue_drops_the_upload_and_keeps_the_mark() {
     }
     assert!(!publish(build(claim(&target, "relu")), 1).remote);
     assert_eq!((unsent(&target), entries(&remote).len()), (3, 0));
-    assert!(!remote.is_leased(&key("relu")), "the lease is released");
+    until("the end of the lease", || !remote.is_leased(&key("relu")));
     go.store(true, Ordering::SeqCst);
     assert_eq!((cache.finish_uploads(soon(), None), unsent(&target), entries(&remote).len()), (0, 1, 2));
     assert_eq!(target.push_unsent(None, None).sent, 1);
     assert!(remote.object(&entry_name("relu")).is_some());
+}
+
+/// While a call takes long, the leases of all kernels that are not sent end together, and no caller waits for that.
+#[test]
+fn a_caller_does_not_wait_for_the_end_of_the_lease_of_a_kernel_that_is_not_sent() {
+    const COUNT: usize = 6;
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let mut config = config(&remote);
+    config.upload_limit = 10;
+    let (cache, target) = open(&host, &config);
+    let go = Arc::new(AtomicBool::new(false));
+    let (may_go, caller) = (Arc::clone(&go), thread::current().id());
+    remote.on_call(move |call, _| {
+        if let Put | Release | Advance = call {
+            assert_ne!(thread::current().id(), caller, "{call:?}");
+            until("the caller", || may_go.load(Ordering::SeqCst));
+        }
+    });
+    let object = text(2);
+    for name in ["gelu", "tanh"] {
+        build(claim(&target, name)).publish(&builder(&object)).unwrap();
+        remote.wait_for(Put, 1);
+    }
+    for number in 0..COUNT {
+        assert!(!build(claim(&target, &name(number))).publish(&builder(&object)).unwrap().remote);
+    }
+    // Nor for one that no other host can use.
+    build(claim(&target, "local")).publish(&local_builder(&object)).unwrap();
+    go.store(true, Ordering::SeqCst);
+    assert_eq!(cache.finish_uploads(soon(), None), 0);
+    assert!((0..COUNT).all(|number| !remote.is_leased(&key(&name(number)))));
+    assert!(!remote.is_leased(&key("local")));
+    // Two for those that are sent, one for what ended first, and one for all others.
+    assert!(remote.count(Release) <= 4, "{:?}", remote.calls());
 }
 
 /// Otherwise a host that waits would find neither the lease nor the entry, and each host would build a large one.
@@ -314,9 +350,9 @@ fn every_end_of_a_lease_and_every_push_is_progress() {
     let progress = || remote.counters().iter().sum::<u64>();
     // An entry that is not sent.
     build(claim(&target, "relu")).publish(&builder(&object).with_validation(0)).unwrap();
-    assert_eq!(progress(), 1);
+    until("the first", || progress() == 1);
     build(claim(&target, "tanh")).publish(&local_builder(&object)).unwrap();
-    assert_eq!(progress(), 2);
+    until("the second", || progress() == 2);
     drop(build(claim(&target, "exp")));
     assert_eq!(progress(), 3);
     // An upload that fails, and the push that follows.
@@ -341,7 +377,8 @@ fn an_entry_for_this_host_drops_the_mark_of_its_key() {
     mark_unnamed(&host, "tanh");
     build(claim(&target, "tanh")).publish(&local_builder(&object)).unwrap();
     assert_eq!(unsent(&target), 0);
-    assert_eq!((target.push_unsent(Some(soon()), None).sent, remote.object_names().len()), (0, 0));
+    assert_eq!(target.push_unsent(Some(soon()), None).sent, 0);
+    until("the end of the lease", || remote.object_names().is_empty());
 }
 
 #[test]

@@ -322,7 +322,7 @@ fn what_is_not_shared_is_not_signed_for_others() {
         assert_eq!(stored_signers(&cache, name), ["host"], "{name}");
         assert_eq!(hit(claim(&cache, name)), (1, Source::Local));
     }
-    assert_eq!(remote.object_names(), [name_of("shared", one)]);
+    until("the ends of the leases", || remote.object_names() == [name_of("shared", one)]);
     // Without any key, an entry is what it was.
     let plain = self::cache(&Host::new(), &remote, &TrustConfig::default());
     publish(build(claim(&plain, "plain")), 1);
