@@ -31,7 +31,7 @@ use crate::query::{Query, Wait};
 use crate::remote::lease::{HeldLease, LeaseStep};
 use crate::remote::{Claimed, News, RemoteTarget, Watch};
 use crate::ticket::Ticket;
-use crate::tiers::{Looked, Target};
+use crate::tiers::{FoundRemote, Looked, Target};
 use crate::unshared::UnsharedReason;
 use crate::warning::WarningKind;
 
@@ -108,7 +108,7 @@ impl Protocol<'_> {
                 return Ok(Claim::Cancelled);
             }
             let why = || CacheError::NotCached { mode, why: missing.to_string() };
-            return found.map(|entry| self.remote_hit(entry)).ok_or_else(why);
+            return found.map(|found| self.found_remote(found)).ok_or_else(why);
         }
         let Some(store) = target.written_store() else {
             let reason = match target.store {
@@ -256,8 +256,8 @@ impl Protocol<'_> {
         // In a forked child, the board that is watched is the parent's.
         let is_waiting = leased.watch.take_if(|watch| !watch.is_own()).is_none() && leased.watch.is_some();
         let is_asked = is_waiting || self.query.claimed.is_some_and(|claimed| claimed.have(self.key));
-        if !is_asked && let Some(entry) = self.look_remote(&leased) {
-            return self.remote_hit(entry);
+        if !is_asked && let Some(found) = self.look_remote(&leased) {
+            return self.found_remote(found);
         }
         let is_stale = matches!(leased.hold, Hold::Unlocked(UnsharedReason::HolderStale));
         let Some(remote) = self.leases().filter(|_| !is_stale) else { return self.build(leased) };
@@ -452,7 +452,14 @@ impl Protocol<'_> {
         hit(entry, Source::Remote)
     }
 
-    fn look_remote(self, leased: &Leased) -> Option<Box<Entry>> {
+    fn found_remote(self, found: FoundRemote) -> Claim {
+        match found.is_fetched {
+            true => self.remote_hit(found.entry),
+            false => hit(found.entry, Source::Waited),
+        }
+    }
+
+    fn look_remote(self, leased: &Leased) -> Option<FoundRemote> {
         self.target.read_remote().filter(|_| !self.query.stays_here)?;
         with_heartbeats(leased.lock(), || self.target.look_remote(self.key, self.query, &leased.miss))
     }

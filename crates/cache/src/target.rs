@@ -107,7 +107,7 @@ impl TargetCache {
     /// Looks up an entry in the remote tier only, without a lock or a lease. An entry that the caller uses is written to the
     /// local store. For a caller that prefers this entry to another kernel, and would not build it.
     pub fn get_remote(&self, key: &Digest, query: &Query<'_>) -> Option<Box<Entry>> {
-        self.0.look_remote(key, query, &Miss::Absent)
+        self.0.look_remote(key, query, &Miss::Absent).map(|found| found.entry)
     }
 
     /// Fetches the entries of `keys` that the local store lacks from the remote tier, in one call for up to 1024 of them, and writes

@@ -80,6 +80,13 @@ pub(crate) struct Target {
     pub(crate) tally: Arc<Tally>,
 }
 
+/// An entry that was found by a look-up in the remote tier.
+pub(crate) struct FoundRemote {
+    pub(crate) entry: Box<Entry>,
+    /// Whether this process has fetched it. Otherwise another process of this host stored it meanwhile.
+    pub(crate) is_fetched: bool,
+}
+
 /// The outcome of one look-up.
 pub(crate) enum Looked {
     Taken(Box<Entry>),
@@ -296,7 +303,7 @@ impl Target {
     }
 
     /// Looks up an entry in the remote tier. An entry that the caller uses is written to the local store.
-    pub(crate) fn look_remote(&self, key: &Digest, query: &Query<'_>, missing: &Miss) -> Option<Box<Entry>> {
+    pub(crate) fn look_remote(&self, key: &Digest, query: &Query<'_>, missing: &Miss) -> Option<FoundRemote> {
         let remote = self.read_remote().filter(|_| !query.stays_here)?;
         let looked = remote.look(key, query.fresh_since, query.limits());
         looked.unwrap_or_else(|why| {
@@ -305,13 +312,13 @@ impl Target {
         });
         self.warn_of_pause(remote);
         loop {
-            let taken = match remote.news(key) {
-                News::Entry(entry) => self.judge(entry, query, missing),
-                News::Stored { .. } => self.look_stored(key, query, None),
+            let (taken, is_fetched) = match remote.news(key) {
+                News::Entry(entry) => (self.judge(entry, query, missing), true),
+                News::Stored { is_own } => (self.look_stored(key, query, None), is_own),
                 News::Step(_) => return None,
             };
-            if taken.is_some() {
-                return taken;
+            if let Some(entry) = taken {
+                return Some(FoundRemote { entry, is_fetched });
             }
         }
     }
@@ -338,7 +345,7 @@ impl Target {
     pub(crate) fn judged(&self, entry: Box<Entry>, verdict: Accept, missing: &Miss) -> Option<Box<Entry>> {
         self.store_judged(&entry, verdict, missing)?;
         self.tally.add(Counter::RemoteHits, 1);
-        self.remote.iter().for_each(|remote| remote.finished(entry.key()));
+        self.remote.iter().for_each(|remote| remote.fetched(entry.key()));
         Some(entry)
     }
 

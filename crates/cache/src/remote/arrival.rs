@@ -63,7 +63,9 @@ impl Arrival {
 
     /// Records that the entry is used, before it is stored: a caller may find it in the local store from then on.
     pub(crate) fn used(&self) {
-        self.board.locked().table.judged_used(&self.key);
+        let mut state = self.board.locked();
+        state.fetched.add(&self.key);
+        state.table.judged_used(&self.key);
     }
 
     /// Records that the local store has the entry.

@@ -20,6 +20,7 @@ use super::arrived::{Arrivals, Arrived, bytes_of};
 use super::call::{Limits, guarded};
 use super::client::RemoteClient;
 use super::entry_names::EntryNames;
+use super::fetched_keys::FetchedKeys;
 use super::lease::{LeaseReading, LeaseStep, LeaseTable, OnFailure, Poll, Question};
 use super::object::{LeaseToken, LeaseValue, ObjectName};
 use super::problems::CallFailure;
@@ -62,6 +63,7 @@ pub(super) struct State {
     pub(super) counter: Option<ObjectName>,
     /// Whether the thread will visit the board.
     pub(super) is_scheduled: bool,
+    pub(super) fetched: FetchedKeys,
     /// The keys whose entries in the engine are wrong: an own entry replaces them.
     refused: HashSet<Digest>,
 }
@@ -109,7 +111,7 @@ impl Board {
         fresh_since: Option<Instant>,
         limits: Limits<'_>,
     ) -> Result<bool, CallFailure> {
-        if self.wait_for_others(key, limits) && self.found_stored(key) {
+        if self.wait_and_find(key, limits) {
             return Ok(true);
         }
         let Some(mut keys) = self.locked().look(key, fresh_since) else { return Ok(true) };
@@ -120,15 +122,18 @@ impl Board {
         self.skip_stored(&mut keys, Some(key));
         let answered = self.ask(&keys, true, limits)?.is_some();
         // Another thread may have begun to ask for it since.
-        let _ = self.wait_for_others(key, limits) && self.found_stored(key);
+        let _ = self.wait_and_find(key, limits);
         Ok(answered)
     }
 
-    /// Looks whether the local store has an entry that another thread has fetched while the caller waited, and records that.
-    fn found_stored(&self, key: &Digest) -> bool {
-        let is_stored = (self.is_stored)(key);
+    /// Waits while another thread asks for the entry of `key`, or judges it. Returns whether the local store has an entry since then, and
+    /// records that: it may be another process's.
+    fn wait_and_find(&self, key: &Digest, limits: Limits<'_>) -> bool {
+        let is_stored = self.wait_for_others(key, limits) && (self.is_stored)(key);
         if is_stored {
-            self.locked().table.note_fetched(key);
+            let mut state = self.locked();
+            let is_fetched = state.fetched.has(key);
+            state.table.note_found(key, is_fetched);
         }
         is_stored
     }
@@ -181,7 +186,7 @@ impl Board {
         limits: Limits<'_>,
     ) -> Result<Option<Vec<LeaseReading>>, CallFailure> {
         for (key, _) in held {
-            let _ = self.wait_for_others(key, limits) && self.found_stored(key);
+            let _ = self.wait_and_find(key, limits);
         }
         let mut names: Vec<_> =
             held.iter().map(|(key, generation)| self.entries.names.lease(key, generation + 1)).collect();
@@ -397,6 +402,13 @@ impl Board {
         self.locked().refused.remove(key);
     }
 
+    /// Records that the caller has fetched the key's entry.
+    pub(super) fn fetched(&self, key: &Digest) {
+        let mut state = self.locked();
+        state.fetched.add(key);
+        state.table.finished(key, Instant::now());
+    }
+
     /// Records that the caller has the key's entry, or builds it.
     pub(super) fn finished(&self, key: &Digest) {
         self.locked().table.finished(key, Instant::now());
@@ -465,7 +477,7 @@ impl Board {
 impl State {
     fn new(ttl: Duration) -> Self {
         let (table, refused) = (LeaseTable::new(ttl), HashSet::new());
-        Self { table, counter: None, is_scheduled: false, refused }
+        Self { table, counter: None, is_scheduled: false, fetched: FetchedKeys::default(), refused }
     }
 
     /// Returns the keys that a caller asks for that begins `key`.

@@ -22,6 +22,7 @@ mod context;
 mod engine;
 mod entry_names;
 mod error;
+mod fetched_keys;
 mod health;
 mod idle_timeout;
 pub mod lease;

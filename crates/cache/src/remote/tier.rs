@@ -373,6 +373,11 @@ impl RemoteTarget {
         self.board().refuse(key, kind)
     }
 
+    /// Records that this process has fetched the entry.
+    pub(crate) fn fetched(&self, key: &Digest) {
+        self.board().fetched(key);
+    }
+
     /// Records that this host has the entry, or builds it.
     pub(crate) fn finished(&self, key: &Digest) {
         self.board().finished(key);

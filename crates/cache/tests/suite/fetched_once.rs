@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use opkeep_cache::{Accept, Claim, ObjectName, PendingKey, Query, Source, TargetCache};
-use opkeep_store::{Entry, Lookup};
+use opkeep_store::{Entry, Lookup, TryLockOutcome};
 use opkeep_testkit::remote::RemoteCall::{self, Claim as ClaimCall, Get};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 
@@ -337,4 +337,30 @@ fn a_fetch_that_hangs_does_not_keep_the_others_of_its_host() {
     let held = cache.store().unwrap().try_lock(&plan).unwrap();
     assert_eq!(cache.fetch(&keys(4), &Query::new(&take)).fetched.len(), 4);
     drop(held);
+}
+
+/// While one thread asks for an entry that the engine lacks, another process of the host stores it.
+#[test]
+fn what_another_process_stores_during_a_call_is_not_fetched() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let cache = Arc::new(host.with_remote(&config(&remote)));
+    let (other, waiter) = (host.cache(), Arc::downgrade(&cache));
+    let (claimed, has_begun) = (Arc::new(Mutex::new(None)), AtomicBool::new(false));
+    let (of_waiter, relu) = (Arc::clone(&claimed), key(&name(0)));
+    remote.on_call(move |call, _| {
+        if call != Get || has_begun.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let cache = waiter.upgrade().unwrap();
+        let work = move || cache.get_or_begin(&relu, &Query::new(&take)).unwrap();
+        *of_waiter.lock().unwrap() = Some(thread::spawn(work));
+        let store = other.store().unwrap();
+        // It has looked into the local store, or does so now, and waits for the answer to this call.
+        until("the lock of the key", || matches!(store.try_lock(&relu), Ok(TryLockOutcome::Held(_))));
+        store.put(&relu, &builder(&text(0))).unwrap();
+    });
+    assert_eq!(cache.fetch(&keys(1), &Query::new(&take)).fetched, []);
+    let (_, source) = hit(claimed.lock().unwrap().take().unwrap().join().unwrap());
+    assert_ne!(source, Source::Remote);
+    assert_eq!(cache.store().unwrap().statistics().remote_hits, 0);
 }

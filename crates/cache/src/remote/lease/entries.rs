@@ -129,11 +129,11 @@ impl<E> LeaseTable<E> {
         }
     }
 
-    /// Records that this process has fetched the entry of `key`, and the local store has it.
-    pub fn note_fetched(&mut self, key: &Digest) {
+    /// Records that the local store has the entry of `key`. `is_own`: this process has fetched it.
+    pub fn note_found(&mut self, key: &Digest, is_own: bool) {
         self.rows.change(key, |row| {
             if let EntryState::Missing | EntryState::Finished = row.entry {
-                row.entry = EntryState::Stored { is_own: true };
+                row.entry = EntryState::Stored { is_own };
             }
         });
     }
