@@ -35,9 +35,10 @@ impl ClaimedLeases {
         if has_it { leases.remove(key) } else { None }
     }
 
-    /// Whether a lease on `key` was claimed: then the engine was asked for its entry.
-    pub(crate) fn have(&self, key: &Digest) -> bool {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner).contains_key(key)
+    /// Returns the generation of the lease on `key`, if it was claimed: then the engine was asked for its entry.
+    pub(crate) fn generation(&self, key: &Digest) -> Option<u64> {
+        let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        leases.get(key).map(|claimed| claimed.generation)
     }
 }
 

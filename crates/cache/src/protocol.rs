@@ -255,7 +255,7 @@ impl Protocol<'_> {
     fn try_remote(self, mut leased: Leased) -> Claim {
         // In a forked child, the board that is watched is the parent's.
         let is_waiting = leased.watch.take_if(|watch| !watch.is_own()).is_none() && leased.watch.is_some();
-        let is_asked = is_waiting || self.query.claimed.is_some_and(|claimed| claimed.have(self.key));
+        let is_asked = is_waiting || self.claimed_generation().is_some();
         if !is_asked && let Some(found) = self.look_remote(&leased) {
             return self.found_remote(found);
         }
@@ -271,7 +271,10 @@ impl Protocol<'_> {
                     Some(claim) => return claim,
                     None => continue,
                 },
-                News::Step(step) => step,
+                // A look of another thread may have read the lease that this caller holds, as if it were another host's.
+                News::Step(step) => {
+                    self.claimed_generation().map_or(step, |generation| LeaseStep::Claim { generation })
+                }
             };
             match step {
                 LeaseStep::Build { is_stale: false } => break,
@@ -306,6 +309,11 @@ impl Protocol<'_> {
             }
         }
         self.build(leased)
+    }
+
+    /// Returns the generation of the lease that the caller has claimed before.
+    fn claimed_generation(self) -> Option<u64> {
+        self.query.claimed.and_then(|claimed| claimed.generation(self.key))
     }
 
     /// Whether the caller can build as soon as it has the lease. While it waits for what it needs, the board asks for the key.

@@ -405,6 +405,35 @@ fn leases_of_many_keys_that_do_not_hold_are_released_in_one_call() {
     assert_eq!((remote.count(ClaimCall), remote.count(Release)), (1, 1));
 }
 
+/// While the leases of many keys are confirmed, another thread asks for the leases on all keys of the plan.
+#[test]
+fn own_leases_are_not_taken_for_those_of_another_host() {
+    const COUNT: usize = 8;
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let cache = Arc::new(host.with_remote(&config(&remote)));
+    cache.fetch(&keys(COUNT + 1), &Query::new(&take));
+    let (engine, other, has_looked) = (remote.clone(), Arc::downgrade(&cache), AtomicBool::new(false));
+    remote.on_call(move |call, _| {
+        if call != Get || engine.count(ClaimCall) == 0 || has_looked.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let other = other.upgrade().unwrap();
+        let looks = move || {
+            let mut query = Query::new(&take);
+            query.fresh_since = Some(Instant::now() + Duration::from_secs(1));
+            drop(other.get_or_begin(&key(&name(COUNT)), &query).unwrap());
+        };
+        thread::spawn(looks).join().unwrap();
+    });
+    let claims = cache.get_or_begin_many(&keys(COUNT), COUNT, &Query::new(&take)).unwrap();
+    let tickets: Vec<_> = claims.into_iter().map(|claim| build(claim.unwrap())).collect();
+    assert_eq!(
+        (tickets.len(), remote.count(ClaimCall)),
+        (COUNT, 2),
+        "one for all, and one of the other thread"
+    );
+}
+
 /// Some engines have a request for each object. A call for all of a large build would take longer than a call may.
 #[test]
 fn no_call_asks_for_more_than_an_engine_answers_in_time() {
