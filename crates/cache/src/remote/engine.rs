@@ -123,10 +123,10 @@ pub trait RemoteEngine: Send + Sync {
     /// The engine did not answer for all names, refused one, or cannot delete objects ([`RemoteError::Unsupported`]).
     fn remove(&self, names: &[ObjectName], context: &RemoteContext<'_>) -> Result<(), RemoteError>;
 
-    /// Returns the engine's limit on the size of all objects, if it has one and these credentials may see it. By default it says nothing.
+    /// Returns the engine's limit on the size of all objects, if it has one. By default there is none.
     ///
     /// # Errors
-    /// The engine gave no answer.
+    /// The engine gave no answer, does not state its limit, or not for these credentials ([`RemoteError::Refused`]).
     fn space(&self, context: &RemoteContext<'_>) -> Result<Option<EngineSpace>, RemoteError> {
         let _ = context;
         Ok(None)

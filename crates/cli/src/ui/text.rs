@@ -190,6 +190,7 @@ pub(crate) fn shell_quoted(path: &str) -> String {
 /// Returns a number of bytes as text with a unit.
 pub(crate) fn bytes(bytes: u64) -> String {
     match bytes {
+        1 => "1 byte".to_owned(),
         0..=1023 => format!("{bytes} bytes"),
         1024..=1_048_575 => format!("{:.1} KiB", bytes as f64 / 1024.0),
         1_048_576..=1_073_741_823 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),

@@ -85,7 +85,7 @@ fn commands(server: &Server, leases: &str) -> Result<(), Failed> {
     let remote = Remote { place: &place, server };
     let check = remote.run(&["check", "--format", "json"]).ended_with(0).json();
     assert_eq!((&check["leases"], &check["left_behind"]), (&leases.into(), &0.into()), "{check}");
-    remote.run(&["ls"]).ended_with(0).prints("there are no kernels");
+    remote.run(&["ls"]).ended_with(0).prints("has no kernels");
     remote.run(&["push", "--all"]).ended_with(0).prints("sent 1 kernel");
     remote.run(&["ls"]).ended_with(0).prints("1 kernel");
     let stats = remote.run(&["stats", "--format", "json"]).ended_with(0).json();

@@ -126,7 +126,7 @@ fn build(place: &Place, count: usize) -> (String, Vec<String>) {
 fn kernels_are_pushed_listed_and_counted() {
     let (place, url) = shared();
     let (target, keys) = build(&place, 3);
-    place.run(&["remote", "ls", &url]).ended_with(0).prints("there are no kernels");
+    place.run(&["remote", "ls", &url]).ended_with(0).prints("has no kernels");
     // Nothing was to be sent: no build uses this engine.
     place.run(&["remote", "push", &url]).ended_with(0).prints(&format!("{target}: sent 0 kernels"));
     place.run(&["remote", "push", &url, "--all"]).ended_with(0).prints(&format!("{target}: sent 3 kernels"));
@@ -161,7 +161,7 @@ fn kernels_are_pushed_listed_and_counted() {
     text.prints("kernels  3 in 6 objects, ").prints(", 2 signed by 2 keys\n").prints("in all 8 objects");
     // Another namespace has nothing of it.
     let other = ["remote", "ls", &url, "--remote-namespace", "team-2"];
-    place.run(&other).ended_with(0).prints("there are no kernels");
+    place.run(&other).ended_with(0).prints("has no kernels");
     place.run_with(&["remote", "ls", &url], &[("OPKEEP_REMOTE_NAMESPACE", "team/2")]).ended_with(2);
 }
 
@@ -187,6 +187,13 @@ fn gc_deletes_what_is_old_or_too_much_and_nothing_else() {
     gc(&["--older-than", "30d", "--dry-run"]).prints("would delete 1 kernel and 1 stale lease or plan");
     assert!(exist() == [true; 4] && stale.exists());
     gc(&[]).prints("deleted 0 kernels and 1 stale lease or plan");
+    // The namespace, and the sizes that ls and stats state.
+    let kernels: u64 = entries.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+    let kernels = format!("{:.1} KiB", kernels as f64 / 1024.0);
+    gc(&["--dry-run"])
+        .prints(&format!("of 4; left: 4 kernels ({kernels}), 1 other object (9 bytes)"))
+        .prints(&format!("{url}, namespace default"));
+    place.run(&["remote", "ls", &url]).ended_with(0).prints(&format!("4 kernels  {kernels}"));
     assert!(exist() == [true; 4] && !stale.exists() && lease.exists());
     gc(&["--older-than", "30d"]).prints("deleted 1 kernel (").says("left alone");
     assert_eq!(exist(), [false, true, true, true]);
@@ -328,7 +335,7 @@ fn what_is_for_another_namespace_is_not_sent() {
         .run(&[&["remote", "push", &url], &public[..]].concat())
         .ended_with(0)
         .prints("sent 0 kernels, 1 to be sent to another engine or namespace");
-    place.run(&[&["remote", "ls", &url], &public[..]].concat()).ended_with(0).prints("there are no kernels");
+    place.run(&[&["remote", "ls", &url], &public[..]].concat()).ended_with(0).prints("has no kernels");
     place.run(&["stats"]).ended_with(0).prints("1 still to be sent");
     assert_eq!(build("secret-a"), (1, 0));
 }
@@ -357,7 +364,7 @@ fn imported_kernels_are_not_pushed() {
     place.run(&["import", "run"]).ended_with(0);
     let pushed = place.run(&["remote", "push", &url, "--all"]).ended_with(0);
     pushed.prints("sent 0 kernels, 1 not for other hosts");
-    place.run(&["remote", "ls", &url]).ended_with(0).prints("there are no kernels");
+    place.run(&["remote", "ls", &url]).ended_with(0).prints("has no kernels");
 }
 
 #[test]
@@ -373,7 +380,7 @@ fn a_push_that_sends_nothing_says_why() {
         let ran = place.run(&[args, &["--trusted-keys", &public]].concat()).ended_with(2);
         ran.says("keys are trusted and none signs").says("help: --sign-key");
     }
-    place.run(&["remote", "ls", &url]).ended_with(0).prints("there are no kernels");
+    place.run(&["remote", "ls", &url]).ended_with(0).prints("has no kernels");
     let signed = [&push[..], &["--all", "--trusted-keys", &public, "--sign-key", "secret"]].concat();
     // What was compiled without keys is not signed afterwards.
     place.run(&signed).ended_with(0).prints("sent 0 kernels, 1 not for other hosts").says("is not sent");
@@ -406,7 +413,7 @@ fn a_cache_that_is_only_read_gets_no_push() {
         .run_with(&["remote", "push", &url, "--all"], &env)
         .ended_with(2)
         .says("expected off, read or read-write");
-    place.run(&["remote", "ls", &url]).ended_with(0).prints("there are no kernels");
+    place.run(&["remote", "ls", &url]).ended_with(0).prints("has no kernels");
 }
 
 #[test]

@@ -4,6 +4,9 @@
 //! each other's, and so on. All is below [`CHECK_PREFIX`](crate::CHECK_PREFIX) or in a given namespace, below a target with 16 random
 //! digits, and is deleted at the end.
 //!
+//! An engine of limited space evicts data of other programs, or refuses it, if the objects of a check take that space. So the largest ones
+//! are of a size that needs a small part of what is free.
+//!
 //! The clients are threads of this process. What a file system of another host shows of these clients, it may show later to other
 //! hosts.
 
@@ -24,7 +27,7 @@ use crate::open::open;
 use crate::options::OpenOptions;
 pub use report::{
     Access, Batch, CheckReport, CounterCheck, Largest, LeaseCheck, LeaseUse, Leftovers, ListingCheck,
-    ObjectCheck, Probe, Race, RoundTrip,
+    ObjectCheck, Probe, Race, RoundTrip, Untested,
 };
 use session::Session;
 
@@ -39,7 +42,8 @@ pub struct CheckOptions<'a> {
     pub clients: usize,
     /// The number of leases that they race for; 20 by default. The race ends after 10 s, whatever the rounds.
     pub rounds: usize,
-    /// The size of the largest object that is stored, in bytes; 32 MiB by default, which is also the most.
+    /// The size of the largest object that is stored, in bytes; 32 MiB by default, which is also the most. An engine of limited or
+    /// unknown space gets smaller ones.
     pub max_object_bytes: u64,
     /// The maximum time of one call; 10 s by default.
     pub call_timeout: Duration,
@@ -123,6 +127,7 @@ pub fn check_clients(
 fn run(session: &Session<'_>, options: &CheckOptions<'_>) -> Result<CheckReport, RemoteError> {
     let round_trip = probes::round_trip(session)?;
     let capabilities = session.first().capabilities(&session.context())?;
+    let space = session.first().space(&session.context());
     let (access, objects) = probes::objects(session);
     let writes = access == Access::ReadWrite;
     let has_leases = writes && capabilities.exclusive_create != ExclusiveCreate::None;
@@ -145,9 +150,8 @@ fn run(session: &Session<'_>, options: &CheckOptions<'_>) -> Result<CheckReport,
         let _ = session.first().remove(&existing, &session.context());
     }
     let limit = options.max_object_bytes.min(capabilities.max_object_bytes);
-    let largest = writes.then(|| probes::largest(session, limit));
+    let largest = writes.then(|| probes::largest(session, limit, &space));
     session.check_cancelled()?;
-    let space = session.first().space(&session.context()).unwrap_or_default();
     let report = CheckReport {
         location: session.first().location().to_owned(),
         prefix: session.prefix(),

@@ -3,10 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use opkeep_cache::{ClaimAnswer, ClaimTerms, LeaseValue, ObjectName, PutAnswer, RemoteError, RemoteObject};
+use opkeep_cache::{
+    ClaimAnswer, ClaimTerms, EngineSpace, LeaseValue, ObjectName, PutAnswer, RemoteError, RemoteObject,
+};
 
 use super::report::{
-    Access, Batch, CheckReport, Largest, LeaseCheck, ListingCheck, ObjectCheck, Probe, RoundTrip,
+    Access, Batch, CheckReport, Largest, LeaseCheck, ListingCheck, ObjectCheck, Probe, RoundTrip, Untested,
 };
 use super::session::{Session, content, token};
 
@@ -20,7 +22,14 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The number and the size of the objects of a batch: those of small kernels.
 const BATCH: (usize, usize) = (64, 4096);
 /// The sizes of large objects, in bytes.
-const SIZES: [u64; 3] = [1 << 20, 8 << 20, 32 << 20];
+const SIZES: [u64; 6] = [256 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 32 << 20];
+/// The most memory of an engine that each byte of a large object needs: Redis 7.0 needs 3.5 bytes for the request, the object and the
+/// answer, as its `used_memory_peak` says.
+const COST: u64 = 4;
+/// The part of an engine's free space that a large object may need.
+const PART: u64 = 8;
+/// The size of the largest object for an engine whose space is unknown.
+const OF_UNKNOWN_SPACE: u64 = 1 << 20;
 const KEPT: Duration = Duration::from_secs(60);
 /// The time for which the engine keeps the lease that is to expire.
 const EXPIRES_AFTER: Duration = Duration::from_secs(1);
@@ -167,11 +176,19 @@ pub(super) fn listing(session: &Session<'_>, existing: &[ObjectName]) -> Probe<L
     Ok(ListingCheck { expected: existing.len(), found, age, elapsed: session.began.elapsed() })
 }
 
-/// Stores larger and larger objects, up to `limit` bytes, until one fails.
-pub(super) fn largest(session: &Session<'_>, limit: u64) -> Probe<Largest> {
+/// Stores larger and larger objects, up to `limit` bytes and what the engine's space allows, until one fails.
+pub(super) fn largest(
+    session: &Session<'_>,
+    limit: u64,
+    space: &Probe<Option<EngineSpace>>,
+) -> Probe<Largest> {
     let mut largest = Largest::default();
     for bytes in SIZES.into_iter().filter(|bytes| *bytes <= limit) {
         session.check_cancelled()?;
+        largest.untested = untested(bytes, space);
+        if largest.untested.is_some() {
+            break;
+        }
         match is_stored(session, bytes) {
             Ok(true) => largest.bytes = bytes,
             Ok(false) => {
@@ -186,6 +203,18 @@ pub(super) fn largest(session: &Session<'_>, limit: u64) -> Probe<Largest> {
         }
     }
     Ok(largest)
+}
+
+/// Returns why an object of this size is not tried on an engine with this space.
+fn untested(bytes: u64, space: &Probe<Option<EngineSpace>>) -> Option<Untested> {
+    match space {
+        Ok(None) => None,
+        Ok(Some(space)) => {
+            let free = space.limit.saturating_sub(space.used);
+            (bytes * COST > free / PART).then_some(Untested::Space { free })
+        }
+        Err(_) => (bytes > OF_UNKNOWN_SPACE).then_some(Untested::Unknown),
+    }
 }
 
 /// Stores an object of this size, and returns whether it comes back.

@@ -20,8 +20,8 @@ pub struct CheckReport {
     pub round_trip: RoundTrip,
     /// Whether objects can be stored with these credentials.
     pub access: Access,
-    /// The engine's limit on the size of all objects; `None` if there is none, or these credentials may not see it.
-    pub space: Option<EngineSpace>,
+    /// The engine's limit on the size of all objects, and what was in use before the check stored anything; `None` if there is no limit.
+    pub space: Probe<Option<EngineSpace>>,
     /// What is stored, and what becomes of it. This and the next ones are `None` if nothing can be stored.
     pub objects: Option<Probe<ObjectCheck>>,
     /// The race for leases; for objects, if there are no leases.
@@ -158,6 +158,21 @@ pub struct Largest {
     pub bytes: u64,
     /// The size of the next larger one, and why it was not stored. `None`: no larger one was tried.
     pub failed: Option<(u64, String)>,
+    /// Why no larger one was tried, although objects of other sizes may be tried. `None`: the largest size was, or one failed.
+    pub untested: Option<Untested>,
+}
+
+/// Why no larger object is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Untested {
+    /// It would need more than a small part of the engine's free space.
+    Space {
+        /// The free space before the check, in bytes.
+        free: u64,
+    },
+    /// The engine does not state its space, or not for these credentials.
+    Unknown,
 }
 
 /// The listing of the objects of the check.

@@ -192,26 +192,28 @@ pub(super) fn scanned(reply: Reply) -> Result<(u64, Vec<Vec<u8>>), Failure> {
     Ok((cursor, keys.collect::<Result<_, _>>()?))
 }
 
-/// The answer to `INFO memory`.
+/// The answer to `INFO memory`. These credentials may not see it, or the server has no such command.
 pub(super) fn space(reply: Reply) -> Result<Option<EngineSpace>, Failure> {
     match reply {
-        Reply::String(info) => Ok(memory_limit(&info)),
-        // These credentials may not see it, or the server has no such command.
-        Reply::Error(_) => Ok(None),
+        Reply::String(info) => memory_limit(&info)
+            .ok_or_else(|| Failure::Invalid("the server does not state its limit of memory".to_owned())),
         other => Err(unexpected(other, "a text")),
     }
 }
 
-/// The limit in a text of `INFO memory`, if there is one.
-fn memory_limit(info: &[u8]) -> Option<EngineSpace> {
+/// The limit in a text of `INFO memory`, which may be that there is none. `None`: the text does not say.
+fn memory_limit(info: &[u8]) -> Option<Option<EngineSpace>> {
     let info = String::from_utf8_lossy(info);
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let number = |name| field(name).and_then(|digits| digits.trim().parse().ok());
-    let limit = number("maxmemory").filter(|limit| *limit > 0)?;
+    let limit = number("maxmemory")?;
+    if limit == 0 {
+        return Some(None);
+    }
     let mut space = EngineSpace::new(number("used_memory")?, limit);
     // Kernels have no time to live, so `volatile-lru` and the like evict leases only.
     space.evicts = field("maxmemory_policy").is_some_and(|policy| policy.starts_with("allkeys-"));
-    Some(space)
+    Some(Some(space))
 }
 
 /// Returns a pattern of `SCAN` that the texts that begin with `prefix` match, and no others.
@@ -258,6 +260,7 @@ mod tests {
                 "# Memory\r\nused_memory:{used}\r\n{rest}\r\nmaxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n"
             );
             memory_limit(info.as_bytes())
+                .unwrap()
                 .map(|space| (space.used, space.limit, space.evicts, space.is_nearly_full()))
         };
         assert_eq!(of(89, 100, "noeviction"), Some((89, 100, false, false)));

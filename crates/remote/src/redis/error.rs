@@ -49,8 +49,8 @@ impl ServerError {
         }
         if self.code() == "NOPERM" || self.0.contains("-NOPERM ") {
             return Some(
-                "the user of the URL has not the right to a command or to the names of a remote cache: its rules need the commands of a \
-                 reader or a writer, and the names below the URL's prefix and the namespace",
+                "the user of the URL lacks permission for a command or for the names of a remote cache: its rules need the commands of a reader \
+                 or a writer, and the names below the URL's prefix and the namespace",
             );
         }
         self.0.contains("unknown command").then_some(

@@ -7,14 +7,17 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
 use opkeep_cache::fs::CancelToken;
-use opkeep_cache::{ExclusiveCreate, RemoteContext, RemoteEngine, RemoteError};
-use opkeep_remote::check::{Access, CheckError, CheckOptions, CheckReport, LeaseUse, check, check_clients};
-use opkeep_remote::{OpenOptions, list_all};
+use opkeep_cache::{ExclusiveCreate, ObjectName, RemoteContext, RemoteEngine, RemoteError, RemoteObject};
+use opkeep_remote::check::{
+    Access, CheckError, CheckOptions, CheckReport, LeaseUse, Untested, check, check_clients,
+};
+use opkeep_remote::{OpenOptions, list_all, open};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall, RemoteFaults};
 use opkeep_testkit::servers::{
     BuildGridOptions, RedisOptions, S3_ACCESS_KEY, S3_SECRET_KEY, Server, ServerKind, trial,
 };
 
+use crate::contract::{content, limits};
 use crate::redis::send;
 use crate::s3::options;
 
@@ -33,6 +36,13 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("check/a user of Redis who may only read", ServerKind::redis(), reader),
         trial("check/a user of Redis who may use one namespace", ServerKind::redis(), of_one_namespace),
         trial("check/a Redis that is full", ServerKind::Redis(full), out_of_memory),
+        trial("check/a user of Redis who may not see its space", ServerKind::redis(), unknown_space),
+        trial("check/a Redis of 100 MB keeps the data of other programs", evicting(100), |server| {
+            keeps_other_data(&server, 100 << 20, 1 << 20)
+        }),
+        trial("check/a Redis of 40 MB keeps the data of other programs", evicting(40), |server| {
+            keeps_other_data(&server, 40 << 20, 256 << 10)
+        }),
         trial("check/moto has leases that nothing proves", ServerKind::Moto, moto),
         trial("check/s3s-fs gives one lease to several clients", ServerKind::S3sFs, s3s_fs),
         trial("check/BuildGrid has no leases", grid(false), |server| build_grid(&server, Some(true))),
@@ -70,7 +80,8 @@ fn assert_stores(report: &CheckReport) {
     let batch = report.batch.clone().unwrap().unwrap();
     assert_eq!((batch.objects, batch.intact), (64, 64));
     let largest = report.largest.clone().unwrap().unwrap();
-    assert_eq!((largest.bytes, largest.failed), (32 << 20, None));
+    let most = if report.space.is_ok() { 32 << 20 } else { 1 << 20 };
+    assert_eq!((largest.bytes, largest.failed), (most, None));
     let listing = report.listing.clone().unwrap().unwrap();
     assert_eq!((listing.expected, listing.found), (64, 64));
     assert!(listing.age.unwrap() <= listing.elapsed + Duration::from_secs(3), "{listing:?}");
@@ -136,6 +147,61 @@ fn of_one_namespace(server: Server) -> Result<(), Failed> {
     assert_leases(&report);
     assert_eq!(report.lease_use(), LeaseUse::Proven);
     assert!(send(&server, "DBSIZE").starts_with(":0"));
+    Ok(())
+}
+
+fn evicting(megabytes: u64) -> ServerKind {
+    let memory = Some((megabytes << 20, "allkeys-lru"));
+    ServerKind::Redis(RedisOptions { memory, ..RedisOptions::default() })
+}
+
+/// Returns a figure of `INFO`.
+#[track_caller]
+fn info(server: &Server, section: &str, field: &str) -> u64 {
+    let info = send(server, &format!("INFO {section}"));
+    let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.unwrap_or_else(|| panic!("no {field}: {info}")).trim().parse().unwrap()
+}
+
+/// A check of a server that evicts what was not used for the longest time, and of which 59 % are in use.
+fn keeps_other_data(server: &Server, memory: u64, largest: u64) -> Result<(), Failed> {
+    let other = open(&format!("{}/0?prefix=other", server.url()), &OpenOptions::default())?;
+    let bytes = content(256 << 10, 1);
+    for number in 0.. {
+        if info(server, "memory", "used_memory") >= memory / 100 * 59 {
+            break;
+        }
+        let name = ObjectName::new(format!("e/{number}"))?;
+        other.put_if_absent(&[RemoteObject::new(&name, &bytes)], &limits())?;
+    }
+    let keys = send(server, "DBSIZE");
+    let used = info(server, "memory", "used_memory");
+    let report = of_server(server);
+    assert!(report.is_usable() && report.access == Access::ReadWrite, "{report:#?}");
+    assert_eq!((info(server, "stats", "evicted_keys"), send(server, "DBSIZE")), (0, keys));
+    // The largest part of what the check needs is its largest object.
+    let peak = info(server, "memory", "used_memory_peak");
+    assert!(peak - used <= (memory - used) / 4, "{used} {peak} {memory}");
+    let found = report.largest.clone().unwrap().unwrap();
+    assert_eq!((found.bytes, found.failed), (largest, None));
+    let Some(Untested::Space { free }) = found.untested else {
+        return Err(format!("{:?}", report.largest).into());
+    };
+    // What was in use before the check stored anything.
+    let space = report.space.clone().unwrap().unwrap();
+    assert!(space.used.abs_diff(used) < 128 << 10, "{space:?} {used}");
+    assert_eq!((space.limit, space.limit - space.used, space.evicts), (memory, free, true));
+    Ok(())
+}
+
+fn unknown_space(server: Server) -> Result<(), Failed> {
+    let rights = "+mget +get +set +del +unlink +incrby +pexpire +eval";
+    send(&server, &format!("ACL SETUSER writer on >hunter2 ~opkeep/* {rights}"));
+    let url = format!("redis://writer:hunter2@{}", server.address());
+    let report = check(&url, &OpenOptions::default(), &CheckOptions::default()).unwrap();
+    assert!(matches!(report.space, Err(RemoteError::Refused { .. })), "{report:?}");
+    let largest = report.largest.unwrap().unwrap();
+    assert_eq!((largest.bytes, largest.untested), (1 << 20, Some(Untested::Unknown)));
     Ok(())
 }
 
@@ -244,7 +310,7 @@ fn fills(server: Server) -> Result<(), Failed> {
     let report = of_server(&server);
     assert!(matches!(&report.access, Access::Full { reason } if reason.starts_with("OOM ")), "{report:#?}");
     assert!(report.is_usable() && report.race.is_none() && report.batch.is_none());
-    let space = report.space.unwrap();
+    let space = report.space.unwrap().unwrap();
     assert_eq!((space.limit, space.evicts, space.is_nearly_full()), (2 << 20, false, true));
     Ok(())
 }
@@ -259,7 +325,7 @@ fn full_later() {
     let report = of_fake(&remote, None).unwrap();
     assert_eq!(report.access, Access::Full { reason: "a test".to_owned() });
     assert!(report.objects.as_ref().unwrap().is_ok() && report.batch.is_none() && report.is_usable());
-    assert_eq!((report.left.objects, report.space), (0, None));
+    assert_eq!((report.left.objects, report.space), (0, Ok(None)));
 }
 
 /// It is not asked to delete what was not stored.

@@ -195,6 +195,11 @@ impl RemoteCache {
         (left, listed.err())
     }
 
+    /// Returns the line of a report on a namespace in which there is nothing.
+    pub(super) fn nothing(&self) -> String {
+        format!("namespace {} has no objects", self.namespace)
+    }
+
     /// Returns the first line of a report.
     pub(super) fn title(&self) -> String {
         format!("{}, namespace {}", self.engine.location(), self.namespace)
@@ -214,6 +219,11 @@ pub(super) struct Totals {
     pub(super) kernels: u64,
     pub(super) bundles: u64,
     pub(super) objects: u64,
+    /// The number of objects of kernels: a kernel that several keys signed has several.
+    pub(super) kernel_objects: u64,
+    /// The size of the objects of kernels.
+    pub(super) kernel_bytes: u64,
+    /// The size of all objects.
     pub(super) bytes: u64,
 }
 
@@ -225,7 +235,11 @@ impl Totals {
             totals.objects += 1;
             totals.bytes += bytes;
             match kind {
-                StoredKind::Entry { key, .. } => drop(keys.insert(key)),
+                StoredKind::Entry { key, .. } => {
+                    keys.insert(key);
+                    totals.kernel_objects += 1;
+                    totals.kernel_bytes += bytes;
+                }
                 StoredKind::Bundle { .. } => totals.bundles += 1,
                 _ => {}
             }

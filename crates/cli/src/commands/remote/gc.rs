@@ -15,11 +15,14 @@ use crate::ui::text::{Text, bytes, counted};
 /// The details of gc.
 const DETAILS: &str = "\
 Without --max-size and --older-than, only what killed hosts left is deleted: leases and plans that
-nothing changed for an hour, and objects of checks; and, in a shared directory, links, pipes and empty
-directories with the names of objects. Only objects of this namespace that are named as
-those of a remote cache, and those of checks, are ever deleted. Kernels that were used within half an hour stay, whatever the size, unless
---older-than is less. A kernel is used when it is fetched from Redis, and when it is stored in any
-other engine: an old one may still be fetched each day.
+nothing changed for an hour, and objects of checks; and, in a shared directory, links, pipes and
+empty directories with the names of objects. Only objects of this namespace that are named as those
+of a remote cache, and those of checks, are ever deleted. Kernels that were used within half an hour
+stay, whatever the size, unless --older-than is less. A kernel is used when it is fetched from Redis,
+and when it is stored in any other engine: an old one may still be fetched each day.
+
+The sizes of a target are those of its kernels, of what else is left there (bundles, leases and
+plans), and of all that is deleted. --max-size is a limit on all objects.
 
 Most engines have limits of their own, which need no command: Redis maxmemory with
 maxmemory-policy allkeys-lru, S3 a lifecycle rule of the bucket, a server of the Remote Execution
@@ -37,7 +40,7 @@ pub(crate) struct Args {
     /// Report what would be deleted, and delete nothing
     #[arg(long)]
     dry_run: bool,
-    /// The size that may remain of each target: 300M, 2G, or bytes [default: no limit]
+    /// The size that may remain of all objects of each target: 300M (300 MiB), 2G (2 GiB), or bytes [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
     /// Delete kernels that were not used for this long, even within the size: 30d, 12h, 45m, 10s
@@ -80,7 +83,8 @@ struct TargetOutput {
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let remote = RemoteCache::open(&args.remote, output)?;
     let contents = remote.contents(output)?;
-    let (mut text, mut targets, mut exit_status) = (Text::default(), Vec::new(), ExitStatus::Success);
+    let (mut text, mut targets, mut exit_status) =
+        (Text::of(remote.title()), Vec::new(), ExitStatus::Success);
     for (name, stored) in &contents.targets {
         let unknown = stored.iter().filter(|stored| stored.has_kernels() && stored.idle.is_none()).count();
         if unknown > 0 && (args.older_than.is_some() || args.max_size.is_some()) {
@@ -102,7 +106,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         targets.push(target);
     }
     if contents.targets.is_empty() {
-        text.line("the remote cache is empty");
+        text.line(remote.nothing());
     }
     let left_by_checks = remove_left_by_checks(&remote, &contents, args.dry_run, output, &mut exit_status)?;
     if left_by_checks > 0 {
@@ -292,12 +296,19 @@ fn summary(target: &TargetOutput, dry_run: bool) -> String {
              deletes those, too)"
         }
     };
+    let others = after.objects - after.kernel_objects;
+    let others = match others {
+        0 => String::new(),
+        count => {
+            format!(", {} ({})", counted(count, "other object"), bytes(after.bytes - after.kernel_bytes))
+        }
+    };
     format!(
-        "{target}: {would} {}{further} ({}) of {}, {} left ({}){over}",
+        "{target}: {would} {}{further} ({}) of {}; left: {} ({}){others}{over}",
         counted(removed.kernels, "kernel"),
         bytes(removed.bytes),
         before.kernels,
-        after.kernels,
-        bytes(after.bytes)
+        counted(after.kernels, "kernel"),
+        bytes(after.kernel_bytes)
     )
 }

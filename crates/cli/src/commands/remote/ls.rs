@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     }
     text.append(&columns("", &lines));
     if contents.targets.is_empty() {
-        text.line("there are no kernels");
+        text.line(format!("namespace {} has no kernels", remote.namespace));
     }
     let not_recognised = contents.others();
     if not_recognised > 0 {

@@ -28,8 +28,9 @@ the build would have sent them, and nowhere else. Marks of earlier versions name
 those kernels, and this command sends them.
 
 A kernel that the engine has stays there, unless a build found it to be wrong. With trusted keys and
-no signing key, nothing is sent, which is an error: this host would not take it back. With trusted keys of which
-none is that of the signing key, a kernel replaces the one there, which this host cannot judge.
+no signing key, nothing is sent, which is an error: this host would not take it back. With trusted
+keys of which none is that of the signing key, a kernel replaces the one there, which this host
+cannot judge.
 
 With --all, every valid kernel of the store is sent, to fill a new remote cache or namespace. A
 kernel that no build has validated yet, such as one of a bundle, is validated before. Kernels that

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use opkeep_cache::{EngineSpace, ExclusiveCreate, RemoteError};
 use opkeep_remote::check::{
-    Access, Batch, CheckReport, CounterCheck, Largest, LeaseCheck, ListingCheck, ObjectCheck, Race,
+    Access, Batch, CheckReport, CounterCheck, Largest, LeaseCheck, ListingCheck, ObjectCheck, Race, Untested,
 };
 
 use crate::ui::text::{bytes, counted, shortened};
@@ -43,8 +43,8 @@ use RowResult::{Good, Limited, Wrong};
 
 type Finding = (RowResult, String, &'static str);
 
-/// The length of a server's text in a finding, in characters.
-const MAX_ERROR: usize = 80;
+/// The length of a server's text in a finding, in characters: more than a reason and its help have.
+const MAX_ERROR: usize = 1000;
 /// The time by which the age of an object may differ from the time since it was stored: clocks count seconds.
 const AGE_TOLERANCE: Duration = Duration::from_secs(3);
 
@@ -55,7 +55,9 @@ pub(super) fn rows(report: &CheckReport) -> Vec<Row> {
         Row { name, result, finding, consequence }
     };
     let mut rows = vec![row("access", access(&report.access))];
-    rows.extend(report.space.as_ref().map(|found| row("space", space(found))));
+    if let Ok(Some(found)) = &report.space {
+        rows.push(row("space", space(found, &report.access)));
+    }
     rows.push(row("round trip", round_trip(report)));
     let writes = report.access == Access::ReadWrite;
     rows.extend(report.objects.as_ref().map(|found| row("objects", tried(found, objects))));
@@ -105,9 +107,13 @@ fn access(access: &Access) -> Finding {
     }
 }
 
-fn space(space: &EngineSpace) -> Finding {
+/// Returns the finding on the space before the check.
+fn space(space: &EngineSpace, access: &Access) -> Finding {
     let mut finding = format!("{} of {} used", bytes(space.used), bytes(space.limit));
     finding.push_str(if space.evicts { "; the least useful is evicted" } else { "; nothing is evicted" });
+    if let (true, Access::Full { .. }) = (space.evicts, access) {
+        return (Limited, finding, "what it may evict is too little: raise the limit");
+    }
     match (space.evicts, space.is_nearly_full()) {
         (true, _) => (Good, finding, "what is evicted is compiled again"),
         (false, false) => (Limited, finding, "when it is full, kernels are refused"),
@@ -241,7 +247,7 @@ fn expiry(report: &CheckReport) -> Finding {
 }
 
 fn counters(report: &CheckReport) -> Finding {
-    const NONE: &str = "hosts that wait ask every third of a lease's time to live";
+    const NONE: &str = "hosts that wait look for new kernels every 10 s";
     let counted = |found: &CounterCheck| {
         let finding = format!("{} of {} additions at once are counted", found.counted, found.added);
         match found.counted {
@@ -269,9 +275,24 @@ fn batch(found: &Batch) -> Finding {
 }
 
 fn largest(found: &Largest) -> Finding {
-    match &found.failed {
-        None => (Good, format!("{} or more", bytes(found.bytes)), "kernels of every usual size are shared"),
-        Some((failed, why)) => (
+    let (tested, they) = match found.bytes {
+        0 => ("none is tested".to_owned(), "each needs"),
+        size => (format!("up to {} tested; larger ones are not", bytes(size)), "they need"),
+    };
+    match (&found.failed, found.untested) {
+        (None, None) => {
+            (Good, format!("{} or more", bytes(found.bytes)), "kernels of every usual size are shared")
+        }
+        (None, Some(Untested::Space { free })) => {
+            let finding =
+                format!("{tested}, since {they} more than an eighth of the {} that are free", bytes(free));
+            (Good, finding, "builds send kernels of every size")
+        }
+        (None, Some(_)) => {
+            let finding = format!("{tested}, since the server does not say how much space is free");
+            (Good, finding, "builds send kernels of every size; Redis states its space to users with +info")
+        }
+        (Some((failed, why)), _) => (
             Limited,
             format!("{}; {}: {}", bytes(found.bytes), bytes(*failed), shortened(why, MAX_ERROR)),
             "larger kernels are compiled on each host",
@@ -314,13 +335,13 @@ fn listing(report: &CheckReport) -> Finding {
 
 fn clock(age: Duration, elapsed: Duration) -> Finding {
     let finding = format!(
-        "an object of the last {:.0} s is {} s old by the server's clock",
-        elapsed.as_secs_f64().max(1.0),
+        "an object of at most {:.0} s has an age of {} s on the server",
+        elapsed.as_secs_f64().ceil(),
         age.as_secs()
     );
     match age <= elapsed + AGE_TOLERANCE {
-        true => (Good, finding, "leases use no clock, and gc the server's"),
-        false => (Wrong, finding, "leases use no clock; gc --older-than deletes too early"),
+        true => (Good, finding, "gc uses the server's clock; nothing compares clocks"),
+        false => (Wrong, finding, "gc --older-than deletes too early; builds compare no clocks"),
     }
 }
 
@@ -393,5 +414,37 @@ mod tests {
             RemoteFaults { empty_parts: 9, repeats_listing_after: Some(2), ..RemoteFaults::default() };
         let row = checked(faults, "listing").1.unwrap();
         assert_eq!(row.consequence, "ls, stats and gc fail");
+    }
+
+    /// Each reason is there as a whole, with its help.
+    #[test]
+    fn reasons_are_not_cut() {
+        let reason = format!("{} and more", "reason ".repeat(60));
+        let (_, finding, _) = access(&Access::ReadOnly { reason: reason.clone() });
+        assert_eq!(finding, format!("read only: {reason}"));
+    }
+
+    #[test]
+    fn a_full_server_that_evicts_needs_a_higher_limit() {
+        let mut of_server = EngineSpace::new(100, 100);
+        of_server.evicts = true;
+        assert_eq!(space(&of_server, &Access::ReadWrite).2, "what is evicted is compiled again");
+        let full = Access::Full { reason: "OOM".to_owned() };
+        assert_eq!(space(&of_server, &full).2, "what it may evict is too little: raise the limit");
+    }
+
+    #[test]
+    fn the_largest_object_states_its_limit() {
+        let of = |bytes: u64, untested| {
+            let mut found = Largest::default();
+            (found.bytes, found.untested) = (bytes, untested);
+            largest(&found).1
+        };
+        assert_eq!(of(32 << 20, None), "32.0 MiB or more");
+        let free = Some(Untested::Space { free: 200 << 20 });
+        let expected = "up to 4.0 MiB tested; larger ones are not, since they need more than an eighth of the 200.0 MiB that are free";
+        assert_eq!(of(4 << 20, free), expected);
+        let expected = "none is tested, since the server does not say how much space is free";
+        assert_eq!(of(0, Some(Untested::Unknown)), expected);
     }
 }
