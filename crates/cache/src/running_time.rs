@@ -8,8 +8,8 @@ use crate::call_clock::micros;
 /// The longest time between two readings of a process that runs: a wait takes turns of some 50 ms.
 const LONGEST_TURN: Duration = Duration::from_millis(500);
 
-/// The time since its creation for which this process ran. While a user suspends the process, or the machine stands still, nobody waits for
-/// an engine, and what it sent meanwhile is found afterwards.
+/// The time since its creation for which this process ran. While a user suspends the process, or the machine stands still, no thread
+/// waits for an engine, and what it sent meanwhile is found afterwards.
 ///
 /// A wait reads it a few times a second; the rest of a longer time between two readings does not count. Threads share it.
 #[derive(Debug)]
