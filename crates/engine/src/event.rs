@@ -36,6 +36,13 @@ pub enum Event<'a> {
         /// The place where it was found.
         tier: Tier,
     },
+    /// All kernels were looked up: these are missing, and are built next. Sent if there is one.
+    LookedUp {
+        /// The missing kernels.
+        missing: &'a [MissingKernel<'a>],
+        /// The maximum number of compiles at once.
+        threads: usize,
+    },
     /// A kernel is about to be compiled.
     Started {
         /// The kernel's name.
@@ -134,12 +141,23 @@ pub enum Event<'a> {
     },
 }
 
+/// A kernel that a build lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingKernel<'a> {
+    /// The kernel's name.
+    pub name: &'a str,
+    /// The time that its compile takes, by the compiles of such operators on this machine: where none was measured, the average of
+    /// the other missing kernels. `None` if no time is known of any.
+    pub expected: Option<Duration>,
+}
+
 impl Event<'_> {
     /// Returns the event's name for machine-readable output.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Planned { .. } => "planned",
             Self::Hit { .. } => "hit",
+            Self::LookedUp { .. } => "looked-up",
             Self::Started { .. } => "started",
             Self::Waiting { .. } => "waiting-for",
             Self::WaitingForHost { .. } => "waiting-for-host",
@@ -169,6 +187,9 @@ impl fmt::Display for Event<'_> {
                 write!(f, "reused {kernel} from the remote cache")
             }
             Self::Hit { kernel, .. } => write!(f, "reused {kernel}"),
+            Self::LookedUp { missing, .. } => {
+                write!(f, "{} kernel{} to build", missing.len(), s(missing.len()))
+            }
             Self::Started { kernel } => write!(f, "compiling {kernel}"),
             Self::Waiting { kernel } => write!(f, "another process is compiling {kernel}"),
             Self::WaitingForHost { kernel } => write!(f, "waiting for another host: {kernel}"),

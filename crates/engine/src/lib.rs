@@ -169,7 +169,7 @@ pub use config::{Config, ViewConfig, ViewLocation, ViewPolicy};
 pub use debug::{DebugConfig, DebugConfigError};
 pub use engine::Engine;
 pub use error::{BuildError, KernelError};
-pub use event::Event;
+pub use event::{Event, MissingKernel};
 pub use explain::nearest::NearestEntry;
 pub use explain::{CacheStatus, Explanation};
 pub use file_digests::FileDigestCache;

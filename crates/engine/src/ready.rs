@@ -17,6 +17,8 @@ pub(crate) struct ReadyKernel {
     pub(crate) outcome: Outcome,
     pub(crate) reason: Option<String>,
     pub(crate) compile_time: Option<Duration>,
+    /// The time that the compile took of which the kernel was found.
+    pub(crate) saved_time: Option<Duration>,
     /// The kernel's provenance, if another program compiled it.
     pub(crate) imported: Option<Provenance>,
     /// Whether this build took the kernel from the remote tier.

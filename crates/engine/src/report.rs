@@ -188,6 +188,8 @@ pub struct KernelReport {
     pub from_remote: bool,
     /// The duration of the compile, if this build compiled the kernel.
     pub compile_time: Option<Duration>,
+    /// The duration of the earlier compile, if the kernel was found and its entry states it.
+    pub saved_time: Option<Duration>,
     /// The number of bytes of the object and the `.json` together, if the kernel was built.
     pub bytes: Option<usize>,
     /// The kernel, if it was built and [`Config::keep_artifacts`](crate::Config::keep_artifacts) is set.
@@ -209,18 +211,21 @@ impl KernelReport {
             imported: None,
             from_remote: false,
             compile_time: None,
+            saved_time: None,
             bytes: None,
             artifact: None,
             digests: None,
         };
         match made {
-            Ok(ReadyKernel { artifact, digests, outcome, reason, compile_time, imported, from_remote }) => {
+            Ok(ready) => {
+                let ReadyKernel { artifact, digests, outcome, reason, imported, from_remote, .. } = ready;
                 report.imported = imported;
                 report.from_remote = from_remote;
                 report.digests = Some(digests);
                 report.outcome = outcome;
                 report.reason = reason;
-                report.compile_time = compile_time;
+                report.compile_time = ready.compile_time;
+                report.saved_time = ready.saved_time;
                 report.bytes = Some(artifact.object.len() + artifact.metadata.len());
                 report.artifact = Some(artifact);
             }

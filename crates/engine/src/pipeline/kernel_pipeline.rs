@@ -156,8 +156,18 @@ impl<'a> KernelPipeline<'a> {
         doubt.inspect(|doubt| self.warn_of_doubt(keyed, doubt));
         let (reason, compile_time, imported) = Default::default();
         let artifact = Arc::new(artifact);
-        let ready =
-            ReadyKernel { artifact, digests, outcome, reason, compile_time, imported, from_remote: false };
+        let saved_time = Some(entry.cost()).filter(|cost| !cost.is_zero());
+        let from_remote = false;
+        let ready = ReadyKernel {
+            artifact,
+            digests,
+            outcome,
+            reason,
+            compile_time,
+            saved_time,
+            imported,
+            from_remote,
+        };
         Ok((ready, accept))
     }
 

@@ -9,7 +9,7 @@ use opkeep_cache::{PendingKey, RemotePolicy};
 use opkeep_store::Statistics;
 
 use crate::engine::EngineState;
-use crate::event::Event;
+use crate::event::{Event, MissingKernel};
 use crate::explain::nearest::{self, NearestSearch};
 use crate::pipeline::{KernelPipeline, MissReason};
 use crate::plan::BuildPlan;
@@ -170,6 +170,7 @@ impl BuildExecutor<'_> {
             return;
         }
         let expected = self.expected(missing);
+        self.notify_missing(missing, &expected);
         let options = WorkerOptions { threads: self.threads(), nice: self.setup.config.nice.min(19) };
         let make = |index: usize, wait| {
             let (at, miss) = &missing[index];
@@ -193,6 +194,18 @@ impl BuildExecutor<'_> {
                 reason.push_str(&format!("; {nearest}"));
             }
         }
+    }
+
+    fn notify_missing(&self, missing: &[(usize, MissReason)], expected: &[Option<Duration>]) {
+        if self.setup.observer.is_none() {
+            return;
+        }
+        let kernel = |((at, _), expected): (&(usize, MissReason), &Option<Duration>)| {
+            let name = self.plan.kernels[*at].name();
+            MissingKernel { name, expected: *expected }
+        };
+        let missing: Vec<_> = missing.iter().zip(expected).map(kernel).collect();
+        self.setup.notify(Event::LookedUp { missing: &missing, threads: self.threads().get() });
     }
 
     /// Returns the number of threads that build. It is limited by the number of files that the process may have open:

@@ -58,7 +58,7 @@ fn events_and_the_report_name_the_tier() {
         (report.activity, in_order(&seen))
     };
     let (cold, events) = run(&one);
-    assert_eq!(events, ["planned", "started", "compiled here", "sent 1"]);
+    assert_eq!(events, ["planned", "looked-up", "started", "compiled here", "sent 1"]);
     let bytes = cold.remote_bytes_sent;
     assert_eq!((cold.remote_puts, cold.remote_hits, bytes > 0), (1, 0, true));
     let (warm, events) = run(&other);
@@ -84,6 +84,7 @@ fn a_host_that_gives_no_heartbeat_is_waited_for_and_taken_over() {
     let events = in_order(&seen);
     let expected = [
         "planned",
+        "looked-up",
         "waiting-for",
         "waiting-for-host",
         "wait-ended",
@@ -125,7 +126,10 @@ fn a_kernel_that_another_host_finishes_is_shared() {
     });
     let report = engine.build(&requests).unwrap();
     let events = seen.lock().unwrap().clone();
-    assert_eq!(events, ["planned", "waiting-for", "waiting-for-host", "wait-ended", "shared remote"]);
+    assert_eq!(
+        events,
+        ["planned", "looked-up", "waiting-for", "waiting-for-host", "wait-ended", "shared remote"]
+    );
     let activity = &report.activity;
     assert_eq!((activity.remote_hits, activity.remote_shared, activity.takeovers), (1, 1, 0));
 }

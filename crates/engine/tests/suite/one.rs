@@ -258,7 +258,7 @@ fn a_cancelled_call_leaves_the_engine_usable() {
     let report = handle.build(&requests).unwrap();
     assert_eq!(outcomes(&report), ["reused", "cancelled", "cancelled"]);
     assert!(report.cancelled && report.count(Outcome::Failed) == 0);
-    assert_eq!(*events.lock().unwrap(), ["planned", "hit", "started", "cancelled", "cancelled"]);
+    assert_eq!(*events.lock().unwrap(), ["planned", "hit", "looked-up", "started", "cancelled", "cancelled"]);
     // No later call by this handle can make a key, so nothing can be built at all.
     assert!(matches!(handle.build(&requests).unwrap_err(), BuildError::Cancelled));
     assert!(matches!(*handle.get_or_build(relu).unwrap_err(), KernelError::Cancelled));

@@ -230,6 +230,7 @@ fn every_kernel_ends_with_one_event() {
         let of = |kernel: &str, bytes| (event.name().to_owned(), kernel.to_owned(), bytes);
         log.lock().unwrap().push(match &event {
             Event::Planned { operators, kernels } => of("", operators * 10 + kernels),
+            Event::LookedUp { missing, threads, .. } => of("", missing.len() * 10 + threads),
             Event::Hit { kernel, artifact, .. } | Event::Finished { kernel, artifact, .. } => {
                 of(kernel, artifact.object.len() + artifact.metadata.len())
             }
@@ -250,6 +251,7 @@ fn every_kernel_ends_with_one_event() {
         .unwrap();
     let events = std::mem::take(&mut *events.lock().unwrap());
     assert_eq!(events[0], ("planned".to_owned(), String::new(), 44));
+    assert!(events.contains(&("looked-up".to_owned(), String::new(), 31)), "{events:?}");
     for kernel in &report.kernels {
         let own: Vec<(&str, usize)> = events
             .iter()
@@ -265,7 +267,7 @@ fn every_kernel_ends_with_one_event() {
         // Artifacts are not kept.
         assert!(kernel.artifact.is_none());
     }
-    assert_eq!(events.len(), 1 + 1 + 3 * 2);
+    assert_eq!(events.len(), 1 + 1 + 1 + 3 * 2);
 }
 
 /// Kernels are written to the view while others are still built.
