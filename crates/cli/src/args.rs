@@ -2,15 +2,16 @@
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     build, bundle, clear, completions, explain, gc, import, inspect, key, remote, repair, run, stats,
     targets, verify,
 };
 use crate::flags::ENVIRONMENT;
+use crate::ui::config::{ColorMode, UiArgs};
 use crate::ui::interrupt;
-use crate::ui::output::{ExitStatus, Format, Output};
+use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::one_line;
 
 /// Incremental operator build: compile each kernel once, check it, reuse it everywhere
@@ -20,9 +21,8 @@ use crate::ui::text::one_line;
 #[derive(Debug, Parser)]
 #[command(name = "opkeep", version, propagate_version = true, after_help = ENVIRONMENT)]
 pub(crate) struct Args {
-    /// The format of results. With json, stdout has one object (see docs/json.md), and stderr everything else
-    #[arg(long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) ui: UiArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -43,7 +43,7 @@ impl Args {
     }
 
     fn parse_line(line: &[OsString], width: Option<usize>) -> Result<Self, clap::Error> {
-        let mut command = Self::command();
+        let mut command = Self::command().color(color_of(line).into());
         if let Some(width) = width {
             command = command.term_width(width);
         }
@@ -68,6 +68,19 @@ impl Args {
         output.warn_of_file_limit();
         exit_status
     }
+}
+
+/// Returns the colours that a command line asks for, before it is read: its errors have colours, too.
+fn color_of(line: &[OsString]) -> ColorMode {
+    let own = line.iter().take_while(|argument| *argument != "--");
+    let mut texts = own.map(|argument| argument.to_str().unwrap_or_default());
+    while let Some(text) = texts.next() {
+        let mode = if text == "--color" { texts.next() } else { text.strip_prefix("--color=") };
+        if let Some(mode) = mode.and_then(|mode| ColorMode::from_str(mode, true).ok()) {
+            return mode;
+        }
+    }
+    ColorMode::Auto
 }
 
 /// Returns the exit code for an error of [`Args::read`]: 0 for the requested help.

@@ -16,11 +16,19 @@ pub const COLUMNS: u16 = 100;
 ///
 /// # Errors
 /// No terminal is available, or the command does not start.
-pub fn shown_by(mut command: Command) -> io::Result<(ExitStatus, String)> {
+pub fn shown_by(command: Command) -> io::Result<(ExitStatus, String)> {
+    shown_in(command, COLUMNS, 30)
+}
+
+/// The same in a terminal of that many `columns` and `rows`.
+///
+/// # Errors
+/// No terminal is available, or the command does not start.
+pub fn shown_in(mut command: Command, columns: u16, rows: u16) -> io::Result<(ExitStatus, String)> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     grantpt(&master)?;
     unlockpt(&master)?;
-    tcsetwinsize(&master, Winsize { ws_row: 30, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 })?;
+    tcsetwinsize(&master, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })?;
     let name = ptsname(&master, Vec::new())?.into_string().map_err(io::Error::other)?;
     // Without this flag it may become the controlling terminal of the tests, which would get a hangup when it closes.
     let own = OFlags::NOCTTY.bits().cast_signed();

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::sync::mpsc::Sender;
 
+use anstyle::{AnsiColor, Style};
+
 /// An error that ended a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -53,6 +55,17 @@ impl Level {
             Self::Note => "note",
             Self::Help => "help",
             Self::Progress => "progress",
+        }
+    }
+
+    /// Returns the style of that word.
+    pub(crate) fn style(self) -> Style {
+        match self {
+            Self::Error => AnsiColor::Red.on_default().bold(),
+            Self::Warning => AnsiColor::Yellow.on_default().bold(),
+            Self::Note => AnsiColor::Cyan.on_default().bold(),
+            Self::Help => AnsiColor::Green.on_default().bold(),
+            Self::Progress => Style::new(),
         }
     }
 }

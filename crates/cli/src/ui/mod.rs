@@ -9,11 +9,13 @@
 //! removes for compilers.
 
 pub(crate) mod caller;
+pub(crate) mod config;
 pub(crate) mod env;
 pub(crate) mod file_limit;
 pub(crate) mod hints;
 pub(crate) mod interrupt;
 pub(crate) mod json;
+pub(crate) mod logged;
 pub(crate) mod output;
 pub(crate) mod progress;
 pub(crate) mod registry;

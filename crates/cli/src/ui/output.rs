@@ -2,30 +2,23 @@
 //! printed.
 
 use std::cell::RefCell;
-use std::error::Error;
 use std::fmt;
 use std::io::{ErrorKind, Write};
 
 use anyhow::Context;
-use clap::ValueEnum;
-use opkeep::{KernelError, Warning};
-use opkeep_backend::BackendError;
+use opkeep::Warning;
 use opkeep_fs::CancelToken;
 use serde::Serialize;
 
 use crate::ui::caller::{Caller, CommandError, Level};
+use crate::ui::config::{Format, UiArgs, Verbosity};
 use crate::ui::file_limit::FileLimit;
 use crate::ui::hints::{hints, of_warning};
 use crate::ui::interrupt;
+use crate::ui::logged::is_multi_line;
 use crate::ui::progress::Progress;
+use crate::ui::progress::build::BuildProgress;
 use crate::ui::text::{Text, one_line, printable_json};
-
-/// The format of results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    Text,
-    Json,
-}
 
 /// The exit status of a command. Of several statuses, the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,14 +74,21 @@ struct Failure {
 /// Where a command runs.
 enum Host<'a> {
     /// In a process of its own: it prints, and handles signals.
-    Terminal(FileLimit),
+    Terminal(Terminal),
     /// In the caller's process, of which it touches nothing.
     Caller(Caller<'a>),
+}
+
+/// A process of the command's own.
+struct Terminal {
+    limit: FileLimit,
+    has_colors: bool,
 }
 
 /// Reports in the requested format.
 pub(crate) struct Output<'a> {
     format: Format,
+    verbosity: Verbosity,
     host: Host<'a>,
     cancel: CancelToken,
     /// All warnings so far, for the JSON result.
@@ -97,20 +97,31 @@ pub(crate) struct Output<'a> {
 
 impl<'a> Output<'a> {
     /// Prints from now on, in a process whose signals are the command's.
-    pub(crate) fn terminal(format: Format) -> Self {
-        let host = Host::Terminal(FileLimit::watch());
-        Self { format, host, cancel: CancelToken::new(), warnings: RefCell::default() }
+    pub(crate) fn terminal(args: &UiArgs) -> Self {
+        let terminal = Terminal { limit: FileLimit::watch(), has_colors: args.color.is_for_stderr() };
+        let (format, verbosity, host) = (args.format, args.verbosity(), Host::Terminal(terminal));
+        Self { format, verbosity, host, cancel: CancelToken::new(), warnings: RefCell::default() }
     }
 
     /// Reports to `caller`, whose `cancel` takes the place of signals.
     pub(crate) fn caller(caller: Caller<'a>, cancel: &CancelToken) -> Self {
-        let (host, cancel) = (Host::Caller(caller), cancel.clone());
-        Self { format: Format::Json, host, cancel, warnings: RefCell::default() }
+        let (host, verbosity) = (Host::Caller(caller), Verbosity::Verbose);
+        Self { format: Format::Json, verbosity, host, cancel: cancel.clone(), warnings: RefCell::default() }
     }
 
     /// Whether the standard input and the standard output are the command's.
     pub(crate) fn has_standard_streams(&self) -> bool {
         matches!(self.host, Host::Terminal(_))
+    }
+
+    /// How much the command says. JSON has everything.
+    pub(crate) fn verbosity(&self) -> Verbosity {
+        self.verbosity
+    }
+
+    /// Whether progress is shown.
+    fn shows_progress(&self) -> bool {
+        self.format == Format::Text && self.verbosity > Verbosity::Quiet
     }
 
     /// Whether the result is JSON.
@@ -143,8 +154,16 @@ impl<'a> Output<'a> {
     /// Begins to show progress.
     pub(crate) fn progress(&self) -> Progress {
         match &self.host {
-            Host::Terminal(_) => Progress::on_terminal(self.format == Format::Text),
+            Host::Terminal(_) => Progress::on_terminal(self.shows_progress()),
             Host::Caller(caller) => Progress::for_caller(caller.progress()),
+        }
+    }
+
+    /// Begins to show the progress of a build.
+    pub(crate) fn build_progress(&self) -> BuildProgress {
+        match &self.host {
+            Host::Terminal(_) => BuildProgress::on_stderr(self.shows_progress()),
+            Host::Caller(caller) => BuildProgress::for_caller(caller.progress()),
         }
     }
 
@@ -186,7 +205,9 @@ impl<'a> Output<'a> {
 
     /// Prints a note, which is no part of the result.
     pub(crate) fn print_note(&self, text: &str) {
-        self.print_line(Level::Note, text);
+        if self.verbosity > Verbosity::Quiet {
+            self.print_line(Level::Note, text);
+        }
     }
 
     /// Prints a problem that did not stop the command, and adds it to the result.
@@ -229,10 +250,10 @@ impl<'a> Output<'a> {
             text
         };
         match &self.host {
-            Host::Terminal(_) => {
-                let mut text = text_of(&format_args!("error: {}", chain(error)));
-                hints(error).iter().for_each(|hint| text.line(format_args!("help: {hint}")));
-                print(&text);
+            Host::Terminal(terminal) => {
+                let error_text = text_of(&format_args!("error: {}", chain(error)));
+                terminal.print(Level::Error, &error_text);
+                hints(error).iter().for_each(|hint| self.print_help(hint));
             }
             Host::Caller(caller) => {
                 caller.message(Level::Error, text_of(&chain(error)).as_str());
@@ -267,8 +288,8 @@ impl<'a> Output<'a> {
 
     /// Warns if a file reached the limit on the size of files. The write that failed may have had no other consequence.
     pub(crate) fn warn_of_file_limit(&self) {
-        if let Host::Terminal(limit) = &self.host
-            && let Some(text) = limit.reached()
+        if let Host::Terminal(terminal) = &self.host
+            && let Some(text) = terminal.limit.reached()
         {
             self.print_warning(&text);
         }
@@ -277,46 +298,26 @@ impl<'a> Output<'a> {
     /// Prints a line, on a terminal after the name of its level.
     fn print_line(&self, level: Level, text: &str) {
         match &self.host {
-            Host::Terminal(_) => print(&Text::of(format_args!("{}: {text}", level.name()))),
+            Host::Terminal(terminal) => {
+                terminal.print(level, &Text::of(format_args!("{}: {text}", level.name())))
+            }
             Host::Caller(caller) => caller.message(level, &one_line(text)),
         }
     }
 }
 
-/// Prints on stderr. Best effort: an error of stderr cannot be reported anywhere.
-fn print(text: &Text) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", text.as_str());
-}
-
-/// Whether an error has lines of its own: the end of a compiler's log.
-pub(crate) fn is_multi_line(error: &(dyn Error + 'static)) -> bool {
-    let of_backend = |error: &BackendError| {
-        matches!(
-            error,
-            BackendError::Compile { .. } | BackendError::TimedOut { .. } | BackendError::MissingOutput { .. }
-        )
-    };
-    match (error.downcast_ref::<BackendError>(), error.downcast_ref::<KernelError>()) {
-        (Some(error), _) | (_, Some(KernelError::Backend(error))) => of_backend(error),
-        (_, Some(error)) => matches!(
-            error,
-            KernelError::HolderFailed { .. } | KernelError::Invalid { .. } | KernelError::NameMismatch { .. }
-        ),
-        _ => error.is::<LoggedError>(),
+impl Terminal {
+    /// Prints a text that begins with the name of its level on stderr. Best effort: an error of stderr cannot be reported anywhere.
+    fn print(&self, level: Level, text: &Text) {
+        let text = text.as_str();
+        let (name, rest) = text.split_at_checked(level.name().len()).unwrap_or((text, ""));
+        let mut stderr = std::io::stderr().lock();
+        let _ = match self.has_colors {
+            true => writeln!(stderr, "{style}{name}{style:#}{rest}", style = level.style()),
+            false => writeln!(stderr, "{text}"),
+        };
     }
 }
-
-/// An error text that may have several lines, such as the end of a compiler's log.
-#[derive(Debug)]
-pub(crate) struct LoggedError(pub(crate) String);
-
-impl fmt::Display for LoggedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for LoggedError {}
 
 /// Returns the texts of an error and its causes, without causes whose text is part of an earlier one.
 pub(crate) fn chain(error: &anyhow::Error) -> String {

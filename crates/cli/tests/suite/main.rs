@@ -59,6 +59,7 @@ mod odd_places;
 mod options;
 #[cfg(test)]
 mod poison;
+mod progress;
 #[cfg(test)]
 mod remote;
 #[cfg(test)]

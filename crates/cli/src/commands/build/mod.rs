@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let json = BuildOutput::new(&report, network, target, &unreadable, flags);
     // Printed before the result, which contains the warnings, too.
     let is_placed = print_report(&report, args.common.chooses_target(), output);
-    output.print_result(&report_text(&report), &json)?;
+    output.print_result(&report_text(&report, output.verbosity()), &json)?;
     if cancel.is_cancelled() {
         output.print_note(&interrupted(&report));
     }

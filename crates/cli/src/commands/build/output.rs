@@ -9,7 +9,7 @@ use opkeep_kernel_entry::Provenance;
 use serde::Serialize;
 
 use super::left::{LeftOutput, left_outputs};
-use super::report::reason;
+use super::report::{reason, saved_time};
 use crate::commands::activity::{LostOutput, RemoteOutput};
 use crate::input::model::Unreadable;
 use crate::ui::json::{self, FileError, Milliseconds};
@@ -32,6 +32,7 @@ pub(crate) struct BuildOutput {
     remote: Option<RemoteOutput>,
     lost: LostOutput,
     elapsed_ms: Milliseconds,
+    saved_ms: Milliseconds,
     results: Vec<KernelOutput>,
     #[serde(flatten)]
     view: Option<ViewOutput>,
@@ -72,6 +73,7 @@ struct KernelOutput {
     imported: Option<ImportedOutput>,
     from_remote: bool,
     compile_ms: Option<Milliseconds>,
+    saved_ms: Option<Milliseconds>,
     bytes: Option<usize>,
 }
 
@@ -143,6 +145,7 @@ impl BuildOutput {
             remote: has_remote.then(|| report.into()),
             lost: (&report.activity).into(),
             elapsed_ms: Milliseconds(report.elapsed),
+            saved_ms: Milliseconds(saved_time(report)),
             results: report.kernels.iter().map(kernel_output).collect(),
             view,
             unreadable: UnreadableOutput::new(unreadable),
@@ -162,6 +165,7 @@ fn kernel_output(kernel: &KernelReport) -> KernelOutput {
         imported: kernel.imported.as_ref().map(ImportedOutput::from),
         from_remote: kernel.from_remote,
         compile_ms: kernel.compile_time.map(Milliseconds),
+        saved_ms: kernel.saved_time.map(Milliseconds),
         bytes: kernel.bytes,
     }
 }

@@ -254,7 +254,7 @@ mod tests {
     use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 
     use super::*;
-    use crate::ui::output::Format;
+    use crate::ui::config::UiArgs;
 
     /// Returns the number of objects that a faulty engine with three lists.
     fn listed(faults: RemoteFaults) -> anyhow::Result<u64> {
@@ -266,7 +266,7 @@ mod tests {
         let (namespace, cancel) = (Namespace::default(), CancelToken::new());
         let idle = IdleTimeout::new(Duration::from_millis(200));
         let remote = RemoteCache { engine: Arc::new(engine), namespace, cancel, idle };
-        Ok(remote.contents(&Output::terminal(Format::Text))?.foreign)
+        Ok(remote.contents(&Output::terminal(&UiArgs::plain()))?.foreign)
     }
 
     /// Each part may take as long as the engine may be idle.

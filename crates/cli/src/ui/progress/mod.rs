@@ -1,10 +1,13 @@
-//! Progress: a bar, if stderr is a terminal; in process, texts for the caller.
+//! Progress on stderr: of a build, in [`build`]; of other commands, a bar, if stderr is a terminal. In process, texts for the caller.
+
+pub(crate) mod build;
+mod lines;
+mod state;
 
 use std::io::IsTerminal;
 use std::sync::mpsc::Sender;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use opkeep::Event;
 
 use crate::ui::text::one_line;
 
@@ -73,29 +76,6 @@ impl Progress {
     pub(crate) fn node_done(&self, node: &str) {
         self.message(node);
         self.bar.inc(1);
-    }
-
-    pub(crate) fn observe(&self, event: Event<'_>) {
-        match event {
-            Event::Planned { kernels, .. } => self.bar.set_length(kernels as u64),
-            Event::Hit { .. } => self.bar.inc(1),
-            Event::Started { .. }
-            | Event::Waiting { .. }
-            | Event::WaitingForHost { .. }
-            | Event::LeaseTakenOver { .. }
-            | Event::NotSent { .. }
-            | Event::RemotePaused
-            | Event::RemoteResumed => self.message(&event.to_string()),
-            Event::Finished { .. }
-            | Event::Failed { .. }
-            | Event::Skipped { .. }
-            | Event::Cancelled { .. } => {
-                self.message(&event.to_string());
-                self.bar.inc(1);
-            }
-            // Warnings are in the report, from which they are printed.
-            _ => {}
-        }
     }
 
     pub(crate) fn done(&self) {

@@ -1,0 +1,83 @@
+//! How a command reports: the format of its result, how much it says, and whether in colours.
+
+use clap::{ArgAction, ColorChoice, ValueEnum};
+
+/// The format of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+/// When texts have colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorMode {
+    Auto,
+    Always,
+    Never,
+}
+
+/// How much a command says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verbosity {
+    /// Results, problems and errors.
+    Quiet,
+    /// Also progress and notes.
+    Normal,
+    /// Also what explains a result that is as expected.
+    Verbose,
+}
+
+/// The arguments of all commands.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct UiArgs {
+    /// The format of results. With json, stdout has one object (see docs/json.md), and stderr everything else
+    #[arg(long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
+    pub(crate) format: Format,
+    /// Say less: no progress, no notes, and of a build only failures and the sum
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say more, such as why each kernel was compiled, and harmless findings
+    #[arg(long, short, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Use colours: auto on a terminal, unless NO_COLOR is set; CLICOLOR_FORCE=1 uses them everywhere
+    #[arg(long, global = true, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN")]
+    pub(crate) color: ColorMode,
+}
+
+impl UiArgs {
+    /// Text without colours.
+    #[cfg(test)]
+    pub(crate) fn plain() -> Self {
+        Self { format: Format::Text, quiet: false, verbose: 0, color: ColorMode::Never }
+    }
+
+    pub(crate) fn verbosity(&self) -> Verbosity {
+        match (self.quiet, self.verbose) {
+            (true, _) => Verbosity::Quiet,
+            (false, 0) => Verbosity::Normal,
+            (false, _) => Verbosity::Verbose,
+        }
+    }
+}
+
+impl ColorMode {
+    /// Whether texts on stderr have colours.
+    pub(crate) fn is_for_stderr(self) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Auto => anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never,
+        }
+    }
+}
+
+impl From<ColorMode> for ColorChoice {
+    fn from(mode: ColorMode) -> Self {
+        match mode {
+            ColorMode::Auto => Self::Auto,
+            ColorMode::Always => Self::Always,
+            ColorMode::Never => Self::Never,
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What a build does now, and how long it will take, from its events.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use opkeep::{Event, Outcome};
+
+/// The state of a build. It reads no clock.
+#[derive(Debug)]
+pub(super) struct BuildState {
+    began: Instant,
+    /// The number of kernels, once it is known.
+    total: usize,
+    counts: Counts,
+    /// The missing kernels that have not ended, by name: kernels of several targets may have the same name.
+    left: HashMap<String, Vec<Option<Duration>>>,
+    /// The compiles that have begun, in that order.
+    running: VecDeque<Running>,
+    /// The kernels for which other processes or hosts are waited for.
+    waiting: Vec<String>,
+    threads: usize,
+    /// The number of kernels that were missing.
+    missing: usize,
+}
+
+/// The kernels that have ended, each counted once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) reused: usize,
+    pub(super) compiled: usize,
+    /// Built by other processes and hosts meanwhile.
+    pub(super) shared: usize,
+    pub(super) failed: usize,
+    /// Skipped or cancelled.
+    pub(super) stopped: usize,
+}
+
+/// A compile.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    pub(super) kernel: String,
+    pub(super) began: Instant,
+    /// The time that it takes, by earlier compiles.
+    pub(super) expected: Option<Duration>,
+}
+
+impl Counts {
+    /// The number of kernels that have ended.
+    pub(super) fn done(&self) -> usize {
+        self.reused + self.compiled + self.shared + self.failed + self.stopped
+    }
+}
+
+impl BuildState {
+    /// Begins a build at `now`.
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            began: now,
+            total: 0,
+            counts: Counts::default(),
+            left: HashMap::new(),
+            running: VecDeque::new(),
+            waiting: Vec::new(),
+            threads: 1,
+            missing: 0,
+        }
+    }
+
+    /// Adds an event of `now`.
+    pub(super) fn observe(&mut self, event: &Event<'_>, now: Instant) {
+        match event {
+            Event::Planned { kernels, .. } => self.total += kernels,
+            Event::LookedUp { missing, threads, .. } => {
+                self.threads = (*threads).max(1);
+                self.missing += missing.len();
+                for kernel in *missing {
+                    self.left.entry(kernel.name.to_owned()).or_default().push(kernel.expected);
+                }
+            }
+            Event::Hit { .. } => self.counts.reused += 1,
+            Event::Started { kernel } => {
+                let expected = self.left.get(*kernel).and_then(|times| times.last()).copied().flatten();
+                self.end_wait(kernel);
+                self.running.push_back(Running { kernel: (*kernel).to_owned(), began: now, expected });
+            }
+            Event::Waiting { kernel } | Event::WaitingForHost { kernel, .. } => {
+                self.end_wait(kernel);
+                self.waiting.push((*kernel).to_owned());
+            }
+            Event::WaitEnded { kernel, .. } => self.end_wait(kernel),
+            Event::Finished { kernel, outcome, .. } => {
+                self.end(kernel);
+                match outcome {
+                    Outcome::Shared => self.counts.shared += 1,
+                    Outcome::Reused => self.counts.reused += 1,
+                    _ => self.counts.compiled += 1,
+                }
+            }
+            Event::Failed { kernel, .. } => {
+                self.end(kernel);
+                self.counts.failed += 1;
+            }
+            Event::Skipped { kernel, .. } | Event::Cancelled { kernel, .. } => {
+                self.end(kernel);
+                self.counts.stopped += 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// The number of kernels, or 0 while it is not known.
+    pub(super) fn total(&self) -> usize {
+        self.total
+    }
+
+    /// The number of kernels that were missing, those included that have ended.
+    pub(super) fn missing(&self) -> usize {
+        self.missing
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The compiles, those that began first first.
+    pub(super) fn running(&self) -> impl ExactSizeIterator<Item = &Running> {
+        self.running.iter()
+    }
+
+    /// The kernels for which other processes or hosts are waited for.
+    pub(super) fn waiting(&self) -> &[String] {
+        &self.waiting
+    }
+
+    /// Returns the time at `now` since the build began.
+    pub(super) fn elapsed(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.began)
+    }
+
+    /// Returns the time that the missing kernels still take at `now`, by earlier compiles: not less than the longest of them, since no
+    /// number of threads makes one compile shorter. `None` if nothing is missing or a time is not known.
+    pub(super) fn remaining(&self, now: Instant) -> Option<Duration> {
+        let mut times = Vec::new();
+        for (kernel, expected) in &self.left {
+            let mut running = self.running.iter().filter(|running| running.kernel == *kernel);
+            for expected in expected {
+                let passed = running.next().map_or(Duration::ZERO, |running| now - running.began);
+                times.push((*expected)?.saturating_sub(passed));
+            }
+        }
+        let threads = u32::try_from(self.threads).unwrap_or(u32::MAX);
+        let shared = times.iter().sum::<Duration>() / threads;
+        times.iter().max().map(|longest| shared.max(*longest))
+    }
+
+    fn end(&mut self, kernel: &str) {
+        self.end_wait(kernel);
+        if let Some(at) = self.running.iter().position(|running| running.kernel == kernel) {
+            self.running.remove(at);
+        }
+        if let Some(times) = self.left.get_mut(kernel) {
+            times.pop();
+            if times.is_empty() {
+                self.left.remove(kernel);
+            }
+        }
+    }
+
+    fn end_wait(&mut self, kernel: &str) {
+        self.waiting.retain(|known| known != kernel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use opkeep::MissingKernel;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn looked_up(state: &mut BuildState, times: &[(&str, u64)], threads: usize) {
+        let expected = |seconds: u64| (seconds > 0).then(|| SECOND * u32::try_from(seconds).unwrap());
+        let missing: Vec<_> = times
+            .iter()
+            .map(|(name, seconds)| MissingKernel { name, expected: expected(*seconds) })
+            .collect();
+        state.observe(&Event::LookedUp { missing: &missing, threads }, state.began);
+    }
+
+    #[test]
+    fn the_time_that_remains_is_shared_among_threads() {
+        let began = Instant::now();
+        let mut state = BuildState::new(began);
+        assert_eq!(state.remaining(began), None);
+        looked_up(&mut state, &[("a", 10), ("b", 6), ("c", 4)], 2);
+        assert_eq!(state.remaining(began), Some(SECOND * 10), "half of 20 s");
+        state.observe(&Event::Started { kernel: "a" }, began);
+        state.observe(&Event::Started { kernel: "b" }, began);
+        assert_eq!(state.remaining(began + SECOND * 4), Some(SECOND * 6), "6, 2 and 4 s by two threads");
+        state.observe(&Event::Cancelled { kernel: "b", elapsed: SECOND * 4 }, began + SECOND * 4);
+        assert_eq!(state.remaining(began + SECOND * 9), Some(SECOND * 4), "no less than the longest");
+        assert_eq!(state.remaining(began + SECOND * 90), Some(SECOND * 4), "a compile may take longer");
+        for kernel in ["a", "c"] {
+            state.observe(&Event::Skipped { kernel, first: "b" }, began);
+        }
+        assert_eq!(state.remaining(began), None);
+        assert_eq!(state.counts(), Counts { stopped: 3, ..Counts::default() });
+    }
+
+    #[test]
+    fn nothing_is_said_of_unknown_times() {
+        let began = Instant::now();
+        let mut state = BuildState::new(began);
+        looked_up(&mut state, &[("a", 10), ("b", 0)], 2);
+        assert_eq!(state.remaining(began), None);
+    }
+
+    /// Kernels of two targets have one name.
+    #[test]
+    fn equal_names_are_different_kernels() {
+        let began = Instant::now();
+        let mut state = BuildState::new(began);
+        looked_up(&mut state, &[("a", 3), ("a", 3)], 1);
+        for _ in 0..2 {
+            state.observe(&Event::Started { kernel: "a" }, began);
+        }
+        state.observe(&Event::Cancelled { kernel: "a", elapsed: SECOND }, began);
+        assert_eq!((state.running().len(), state.remaining(began + SECOND)), (1, Some(SECOND * 2)));
+        state.observe(&Event::Cancelled { kernel: "a", elapsed: SECOND }, began);
+        assert_eq!((state.running().len(), state.counts().done()), (0, 2));
+    }
+
+    #[test]
+    fn a_wait_ends_with_the_compile_or_the_kernel() {
+        let began = Instant::now();
+        let mut state = BuildState::new(began);
+        for kernel in ["a", "b", "c"] {
+            state.observe(&Event::Waiting { kernel }, began);
+            state.observe(&Event::Waiting { kernel }, began);
+        }
+        assert_eq!(state.waiting(), ["a", "b", "c"]);
+        state.observe(&Event::Started { kernel: "a" }, began);
+        state.observe(&Event::Skipped { kernel: "b", first: "a" }, began);
+        assert_eq!(state.waiting(), ["c"]);
+        state.observe(&Event::Cancelled { kernel: "c", elapsed: SECOND }, began);
+        assert!(state.waiting().is_empty());
+    }
+}
