@@ -42,8 +42,14 @@ impl From<EmbedError> for Error {
 impl From<SettingsError> for Error {
     fn from(error: SettingsError) -> Self {
         let code = match &error {
-            SettingsError::SigningKey { source, .. } | SettingsError::TrustedKeys { source, .. } => {
-                if matches!(source, TrustError::Io { .. }) { Code::Io } else { Code::Argument }
+            SettingsError::SigningKey { source, .. }
+            | SettingsError::TrustedKeys { source, .. }
+            | SettingsError::NotKeys { source, .. } => {
+                if matches!(source, TrustError::Io { .. }) {
+                    Code::Io
+                } else {
+                    Code::Argument
+                }
             }
             _ => Code::Argument,
         };

@@ -80,15 +80,40 @@ impl<T: PartialEq> Known<T> {
     }
 }
 
-/// Replaces secrets in a text. The longest come first, since one may be a part of another. A text that quotes the server's bytes has them
-/// with escapes.
+const MASK: &str = "***";
+/// The length from which a secret is replaced inside a word as well.
+const MIN_LENGTH_INSIDE_WORDS: usize = 4;
+
+/// Replaces secrets in a text that is shown, and not interpreted any more. The longest come first, since one may be a part of another. A
+/// text that quotes the server's bytes has them with escapes. A short secret is replaced only where it is a whole word: any word may
+/// contain its letters, and what is left of the word would say which they are.
 pub(crate) fn redacted<'a>(text: &str, secrets: impl Iterator<Item = &'a str>) -> String {
     let escaped = |secret: &str| secret.replace('\\', "\\\\").replace('"', "\\\"");
     let mut secrets: Vec<_> = secrets.flat_map(|secret| [secret.to_owned(), escaped(secret)]).collect();
     secrets.retain(|secret| !secret.is_empty());
     secrets.sort_unstable_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
     secrets.dedup();
-    secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+    secrets.iter().fold(text.to_owned(), |text, secret| match secret.len() < MIN_LENGTH_INSIDE_WORDS {
+        true => without_word(&text, secret),
+        false => text.replace(secret, MASK),
+    })
+}
+
+/// Replaces a word. A mask ends a word, as a space does.
+fn without_word(text: &str, word: &str) -> String {
+    let is_part =
+        |symbol: Option<char>| symbol.is_some_and(|symbol| symbol.is_alphanumeric() || symbol == '_');
+    let (mut replaced, mut copied) = (String::with_capacity(text.len()), 0);
+    for (at, found) in text.match_indices(word) {
+        let end = at + found.len();
+        if !is_part(text[..at].chars().next_back()) && !is_part(text[end..].chars().next()) {
+            replaced.push_str(&text[copied..at]);
+            replaced.push_str(MASK);
+            copied = end;
+        }
+    }
+    replaced.push_str(&text[copied..]);
+    replaced
 }
 
 #[cfg(test)]
@@ -148,7 +173,20 @@ mod tests {
             redacted("long: abcdef, short: abc", ["abc", "", "abcdef"].into_iter()),
             "long: ***, short: ***"
         );
+        assert_eq!(
+            redacted("long: abcdefg, short: bcde", ["bcde", "abcdefg"].into_iter()),
+            "long: ***, short: ***"
+        );
         let secret = r#"a"b\c"#;
         assert_eq!(redacted(&format!("{secret} {secret:?}"), [secret].into_iter()), r#"*** "***""#);
+    }
+
+    #[test]
+    fn a_short_secret_is_replaced_as_a_whole_word() {
+        let short = |text: &str| redacted(text, ["x", "y", "a-b", "é"].into_iter());
+        assert_eq!(short("NoSuchKey: xylophone xx x_y"), "NoSuchKey: xylophone xx x_y");
+        assert_eq!(short("x"), "***");
+        assert_eq!(short("the key `x`, with y: a-b.x=y é"), "the key `***`, with ***: ***.***=*** ***");
+        assert_eq!(redacted("NoSuchKeyword", ["Keyw"].into_iter()), "NoSuch***ord");
     }
 }

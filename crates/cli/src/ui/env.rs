@@ -42,9 +42,10 @@ fn var(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Returns the variables that name a remote cache and keys.
+/// Returns the variables that name a remote cache and keys. One that is empty is not unset: it must not turn off the verification of
+/// signatures.
 pub(crate) fn variables() -> Variables {
-    Variables::new(PREFIX, Arc::new(var)).with_home(std::env::home_dir())
+    Variables::new(PREFIX, Arc::new(|name: &str| std::env::var_os(name))).with_home(std::env::home_dir())
 }
 
 /// Returns the store's directory from the environment, for a command line that names none.

@@ -34,21 +34,23 @@ const EXPIRED: [&str; 5] =
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ServerError {
     status: u16,
-    /// S3's code, such as `NoSuchKey`; empty in an answer without S3's document.
+    /// S3's code, such as `NoSuchKey`, by which programs decide; empty in an answer without S3's document. It is not shown.
     code: String,
+    /// The code and the message as they are shown.
+    shown_code: String,
     message: String,
     /// The region that the bucket is in, if another one is meant.
     region: Option<String>,
 }
 
 impl ServerError {
-    /// Reads an answer. `redact` replaces the keys in its texts.
+    /// Reads an answer. `redact` replaces the keys in the texts that are shown. The code is interpreted as the server sent it.
     pub(super) fn read(answer: &Answer, redact: &dyn Fn(&str) -> String) -> Self {
         let mut error = Self { status: answer.status, ..Self::default() };
         let mut region = answer.header("x-amz-bucket-region").map(str::to_owned);
         let read = xml::read(&answer.body, |path, text| match path {
             [root, name] if root == "Error" => match name.as_str() {
-                "Code" => error.code = shown(text, redact),
+                "Code" => (error.code, error.shown_code) = (text.to_owned(), shown(text, redact)),
                 "Message" => error.message = shown(text, redact),
                 "Region" => region = Some(text.to_owned()),
                 _ => {}
@@ -56,7 +58,7 @@ impl ServerError {
             _ => {}
         });
         if read.is_err() {
-            (error.code, error.message) = (String::new(), String::new());
+            error = Self { status: answer.status, ..Self::default() };
         }
         error.region = region.map(|region| shown(&region, redact)).filter(|region| !region.is_empty());
         error
@@ -112,8 +114,8 @@ impl ServerError {
 
 impl From<ServerError> for RemoteError {
     fn from(error: ServerError) -> Self {
-        let ServerError { status, code, message, region } = error;
-        let text = match (code.as_str(), message.as_str()) {
+        let ServerError { status, code, shown_code, message, region } = error;
+        let text = match (shown_code.as_str(), message.as_str()) {
             ("", _) => String::new(),
             (code, "") => format!(" {code}"),
             (code, message) => format!(" {code}: {message}"),

@@ -17,6 +17,12 @@ pub enum SettingsError {
         /// The setting.
         origin: String,
     },
+    /// It is empty.
+    #[error("{origin} is empty; expected a value, or that it is not set")]
+    Empty {
+        /// The setting.
+        origin: String,
+    },
     /// The URL cannot be opened.
     #[error("{origin}: {source}")]
     Url {
@@ -84,6 +90,14 @@ pub enum SettingsError {
     /// The trusted keys are not valid, or cannot be read.
     #[error("{origin}: {source}")]
     TrustedKeys {
+        /// The setting.
+        origin: String,
+        /// The problem.
+        source: TrustError,
+    },
+    /// The trusted keys are neither keys nor a file of them.
+    #[error("{origin}: {source}; the name of a file with a list of keys begins with `@`")]
+    NotKeys {
         /// The setting.
         origin: String,
         /// The problem.

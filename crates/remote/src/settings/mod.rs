@@ -55,9 +55,10 @@ pub struct RemoteSettings {
 }
 
 impl RemoteSettings {
-    /// Returns the settings, with those that are unset from variables. A variable that is empty counts as unset, but for
-    /// `<prefix>_TRUSTED_KEYS`: if that is empty, [`signature_policy`](Self::signature_policy) fails, since a script may have set it
-    /// from a variable that it does not have.
+    /// Returns the settings, with those that are unset from variables. An empty variable is no valid setting: a script may have set
+    /// it from a variable that it does not have, and without it, kernels would be used without signatures or sent without one, a
+    /// host that only reads would write, and other authorities would be trusted. What uses the setting fails. Only an empty
+    /// `<prefix>_REMOTE` counts as unset: there is no remote cache.
     #[must_use]
     pub fn or_variables(self, variables: &Variables) -> Self {
         let Self { url, mode, namespace, sign_key, trusted_keys, host_key_file, .. } = self;
@@ -76,11 +77,11 @@ impl RemoteSettings {
             options.variable = Some(variables.texts());
         }
         Self {
-            url: url.or_else(|| variables.setting("REMOTE")),
+            url: url.or_else(|| variables.setting_unless_empty("REMOTE")),
             mode: mode.or_else(|| variables.setting("REMOTE_MODE")),
             namespace: namespace.or_else(|| variables.setting("REMOTE_NAMESPACE")),
             sign_key: sign_key.or_else(|| variables.setting("SIGN_KEY")),
-            trusted_keys: trusted_keys.or_else(|| variables.setting_or_empty("TRUSTED_KEYS")),
+            trusted_keys: trusted_keys.or_else(|| variables.setting("TRUSTED_KEYS")),
             host_key_file: host_key_file.or_else(|| variables.host_key_file()),
             headers,
             headers_file,
@@ -131,17 +132,17 @@ impl RemoteSettings {
     /// Returns what the client of an engine needs besides the URL. Files are not read yet.
     ///
     /// # Errors
-    /// Headers are not valid, or given twice; a key has no certificate.
+    /// Headers are not valid, or given twice; a key has no certificate; the name of a file is empty.
     pub fn open_options(&self) -> Result<OpenOptions, SettingsError> {
         let mut options = self.options.clone();
-        let path = |setting: &SettingText| PathBuf::from(setting.value());
+        let path = |setting: &SettingText| Ok(PathBuf::from(setting.not_empty()?));
         let origin = |setting: &SettingText| setting.origin().to_owned();
         if let Some(file) = &self.tls_ca {
-            options.authorities = Some(path(file));
+            options.authorities = Some(path(file)?);
         }
         match (&self.tls_certificate, &self.tls_key) {
             (Some(certificate), key) => {
-                let (certificate, key) = (path(certificate), path(key.as_ref().unwrap_or(certificate)));
+                let (certificate, key) = (path(certificate)?, path(key.as_ref().unwrap_or(certificate))?);
                 options.client_certificate = Some(ClientCertificate { certificate, key });
             }
             (None, Some(key)) => return Err(SettingsError::NoCertificate { origin: origin(key) }),
@@ -153,12 +154,13 @@ impl RemoteSettings {
             }
             // A header has a secret, so it is in no message.
             (Some(headers), None) => {
+                headers.not_empty()?;
                 let parsed = headers.text()?.parse();
                 let parsed =
                     parsed.map_err(|source| SettingsError::Headers { origin: origin(headers), source })?;
                 options.headers = Some(HeaderSource::Given(parsed));
             }
-            (None, Some(file)) => options.headers = Some(HeaderSource::File(path(file))),
+            (None, Some(file)) => options.headers = Some(HeaderSource::File(path(file)?)),
             (None, None) => {}
         }
         Ok(options)
@@ -215,7 +217,7 @@ impl RemoteSettings {
         if file.value().to_str().is_some_and(is_secret_key) {
             return Err(SettingsError::SecretKeyText { origin: origin() });
         }
-        let key = SigningKey::read(&Fs::new(), Path::new(file.value()));
+        let key = SigningKey::read(&Fs::new(), Path::new(file.not_empty()?));
         key.map(|key| Some(Arc::new(key)))
             .map_err(|source| SettingsError::SigningKey { origin: origin(), source })
     }
@@ -231,7 +233,10 @@ impl RemoteSettings {
             Some(file) => TrustedKeys::read(&Fs::new(), Path::new(file)),
             None => TrustedKeys::parse(text),
         };
-        let keys = keys.map_err(|source| SettingsError::TrustedKeys { origin: origin(), source })?;
+        let keys = keys.map_err(|source| match text.contains(['@', ':']) {
+            true => SettingsError::TrustedKeys { origin: origin(), source },
+            false => SettingsError::NotKeys { origin: origin(), source },
+        })?;
         // A variable of a script that is unset must not be a list that trusts no key, nor one that trusts all.
         match keys.is_empty() {
             true => Err(SettingsError::NoTrustedKey { origin: origin() }),

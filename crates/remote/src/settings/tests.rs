@@ -59,8 +59,8 @@ fn what_is_unset_comes_from_variables() {
 }
 
 #[test]
-fn an_empty_variable_is_unset_and_no_setting_is_no_cache() {
-    let empty = variables(&[("X_REMOTE", ""), ("X_SIGN_KEY", ""), ("X_REMOTE_MODE", "")]);
+fn an_empty_url_is_unset_and_no_setting_is_no_cache() {
+    let empty = variables(&[("X_REMOTE", "")]);
     let settings = RemoteSettings::default().or_variables(&empty);
     assert!(settings.remote().unwrap().is_none());
     let trust = settings.trust().unwrap();
@@ -84,6 +84,30 @@ fn an_empty_variable_of_trusted_keys_is_an_error() {
     }
     let unset = RemoteSettings::default().or_variables(&variables(&[]));
     assert!(unset.trust().unwrap().policy.trusted_keys().is_none());
+}
+
+/// Each of them would otherwise mean less protection, or another part of the engine, than the script states.
+#[test]
+fn any_other_empty_variable_is_an_error() {
+    for name in [
+        "REMOTE_MODE",
+        "REMOTE_NAMESPACE",
+        "REMOTE_HEADERS",
+        "REMOTE_HEADERS_FILE",
+        "REMOTE_TLS_CA",
+        "REMOTE_TLS_CERTIFICATE",
+        "SIGN_KEY",
+        "TRUSTED_KEYS",
+    ] {
+        let name = format!("X_{name}");
+        let settings =
+            RemoteSettings::default().or_variables(&variables(&[("X_REMOTE", "redis://host"), (&name, "")]));
+        let message = error(settings.apply(&mut CacheConfig::default()));
+        assert!(message.starts_with(&name), "{name}: {message}");
+    }
+    let key = [("X_REMOTE", "redis://host"), ("X_REMOTE_TLS_CERTIFICATE", "file"), ("X_REMOTE_TLS_KEY", "")];
+    let message = error(RemoteSettings::default().or_variables(&variables(&key)).remote());
+    assert_eq!(message, "X_REMOTE_TLS_KEY is empty; expected a value, or that it is not set");
 }
 
 #[test]
@@ -180,6 +204,10 @@ fn keys_are_read_and_a_secret_is_in_no_message() {
         ("", "here: there is no key"),
         ("# none", "here: there is no key"),
         ("notes", "here: line 1: expected NAME:BASE64"),
+        (
+            "builds.pub",
+            "here: line 1: expected NAME:BASE64, found no `:`; the name of a file with a list of keys begins with `@`",
+        ),
         (content.trim(), "here: line 1: expected a public key of 32 bytes"),
     ] {
         settings.trusted_keys = text(text_of_keys);

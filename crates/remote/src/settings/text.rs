@@ -28,6 +28,17 @@ impl SettingText {
         &self.value
     }
 
+    /// Returns the text as it was given.
+    ///
+    /// # Errors
+    /// It is empty.
+    pub(super) fn not_empty(&self) -> Result<&OsStr, SettingsError> {
+        match self.value.is_empty() {
+            true => Err(SettingsError::Empty { origin: self.origin.clone() }),
+            false => Ok(&self.value),
+        }
+    }
+
     /// Returns the text.
     ///
     /// # Errors

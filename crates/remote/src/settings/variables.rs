@@ -12,7 +12,8 @@ use crate::options::Variable;
 /// what the others built on this host.
 pub const HOST_KEY_PATH: &str = "opkeep/host-key";
 
-/// Returns the value of a variable; `None` if it is unset.
+/// Returns the value of a variable; `None` if it is unset. The value of one that is set may be empty: it is returned, too, since an
+/// empty setting is not the same as none.
 pub type Lookup = dyn Fn(&str) -> Option<OsString> + Send + Sync;
 
 /// The variables of an environment: those of settings have a common prefix; those of engines, such as `AWS_ACCESS_KEY_ID`,
@@ -49,15 +50,15 @@ impl Variables {
         (self.lookup)(name).filter(|value| !value.is_empty())
     }
 
+    /// Returns a setting that is set, also if it is empty.
     pub(super) fn setting(&self, setting: &str) -> Option<SettingText> {
         let name = self.name(setting);
-        Some(SettingText::new(self.value(&name)?, name))
+        Some(SettingText::new((self.lookup)(&name)?, name))
     }
 
-    /// Returns a setting that is set, also if it is empty.
-    pub(super) fn setting_or_empty(&self, setting: &str) -> Option<SettingText> {
-        let name = self.name(setting);
-        Some(SettingText::new((self.lookup)(&name)?, name))
+    /// Returns a setting that is set and not empty.
+    pub(super) fn setting_unless_empty(&self, setting: &str) -> Option<SettingText> {
+        self.setting(setting).filter(|setting| !setting.value().is_empty())
     }
 
     /// Returns the file of the host key. It is not in the store, which others may write to, and which may become part of an image.

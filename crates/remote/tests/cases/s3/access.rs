@@ -25,6 +25,7 @@ pub(super) fn trials() -> Vec<Trial> {
         Trial::test("s3/access/a session token is sent and signed", session_token),
         Trial::test("s3/access/expired credentials are read again once", expired),
         Trial::test("s3/access/what may not be read is absent", denied),
+        Trial::test("s3/access/keys that are parts of the server's words change no meaning", word_like_keys),
         Trial::test("s3/access/the server's clock is used if it refuses ours", skewed),
     ]
 }
@@ -179,6 +180,21 @@ fn expired() -> Result<(), Failed> {
     let second = get(&*engine, &[name("a")]);
     assert!(matches!((first, second), (Err(RemoteError::Refused { .. }), Err(RemoteError::Refused { .. }))));
     assert_eq!(fake.heads().len(), 3);
+    Ok(())
+}
+
+/// Keys that are parts of the server's words change no meaning of them.
+fn word_like_keys() -> Result<(), Failed> {
+    for (id, secret) in [("x", "y"), ("NoSuchKey", "Such"), ("Error", "Code")] {
+        let variables = [("AWS_ACCESS_KEY_ID", id), ("AWS_SECRET_ACCESS_KEY", secret)];
+        let missing = Fake::with(error(404, "NoSuchKey", "there is no such key"));
+        assert_eq!(get(&*client_with(&missing.url(), &variables), &[name("a")]), Ok(vec![None]), "{id}");
+        let full = Fake::with(error(400, "QuotaExceeded", "the quota of x"));
+        let answer = client_with(&full.url(), &variables)
+            .put_if_absent(&[RemoteObject::new(&name("a"), b"x")], &limits());
+        let Err(RemoteError::Full { reason }) = &answer else { panic!("{answer:?}") };
+        assert_eq!(reason.contains("the quota of ***"), id == "x", "{reason}");
+    }
     Ok(())
 }
 
