@@ -96,12 +96,14 @@ impl Cache {
     /// cannot be used at all is not used, each with a warning.
     ///
     /// # Errors
-    /// The mode requires a store, and there is none or it cannot be used.
+    /// The mode requires a store, and there is none or it cannot be used. A store that does not exist is no error if there is a remote
+    /// tier to read from.
     pub fn open(config: CacheConfig) -> Result<Self, CacheError> {
         let CacheConfig { store, mode, remote, is_for_others, trust, on_warning, on_event, write_pause } =
             config;
         let (warnings, events) = (Warnings(on_warning), Events(on_event));
-        let store = open_store(mode, store, &warnings)?;
+        let reads_remote = remote.as_ref().is_some_and(|remote| remote.policy != RemotePolicy::Off);
+        let store = open_store(mode, store, reads_remote, &warnings)?;
         for warning in store.iter().flat_map(Store::limit_warnings) {
             warnings.warn(WarningKind::Limits, warning);
         }
@@ -238,22 +240,25 @@ impl Cache {
     }
 }
 
-/// Opens the store as the mode requires.
+/// Opens the store as the mode requires. A mode that creates no store needs none if entries come from a remote tier.
 fn open_store(
     mode: CacheMode,
     config: Option<StoreConfig>,
+    reads_remote: bool,
     warnings: &Warnings,
 ) -> Result<Option<Store>, CacheError> {
     if mode == CacheMode::Disable {
         return Ok(None);
     }
     let Some(config) = config else {
-        return if mode.requires_store() { Err(CacheError::NoStore { mode }) } else { Ok(None) };
+        let is_needed = mode.requires_store() && !reads_remote;
+        return if is_needed { Err(CacheError::NoStore { mode }) } else { Ok(None) };
     };
     let open = |access| Store::open(config.clone().with_access(access));
     if !mode.writes() {
         return match open(Access::ReadOnly) {
             Ok(store) => Ok(Some(store)),
+            Err(StoreError::NoStore { .. }) if reads_remote => Ok(None),
             Err(source) if mode.requires_store() => Err(CacheError::Store { mode, source }),
             Err(_) => Ok(None),
         };

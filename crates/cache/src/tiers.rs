@@ -345,6 +345,8 @@ impl Target {
     pub(crate) fn judged(&self, entry: Box<Entry>, verdict: Accept, missing: &Miss) -> Option<Box<Entry>> {
         self.store_judged(&entry, verdict, missing)?;
         self.tally.add(Counter::RemoteHits, 1);
+        // An entry that arrived before its caller asked is a hit of the local store, which counts this.
+        self.tally.add_time(Counter::SavedMicros, entry.cost());
         self.remote.iter().for_each(|remote| remote.fetched(entry.key()));
         Some(entry)
     }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use opkeep_cache::{
-    Accept, CacheError, Claim, ExclusiveCreate, Query, RemotePolicy, Source, TargetCache, UnsharedReason,
-    WarningKind,
+    Accept, Cache, CacheError, Claim, ExclusiveCreate, Query, RemotePolicy, Source, TargetCache,
+    UnsharedReason, WarningKind,
 };
-use opkeep_store::{CacheMode, Entry, EntryBuilder, PutOutcome};
+use opkeep_store::{CacheMode, Entry, EntryBuilder, PutOutcome, StoreConfig};
 use opkeep_testkit::remote::RemoteCall::{Capabilities, Claim as ClaimCall, Get, Put, Release, Replace};
 use opkeep_testkit::remote::{FakeRemote, RemoteFaults};
 
@@ -318,6 +318,28 @@ fn modes_that_write_nothing_take_from_the_tier() {
     };
     assert_eq!(publish(ticket, 2), Default::default());
     drop(build(claim(&other.cache(), "relu")));
+}
+
+/// A host that must not compile needs no store of its own.
+#[test]
+fn modes_that_create_no_store_take_from_the_tier_without_one() {
+    let (remote, one, other) = (FakeRemote::new(), Host::new(), Host::new());
+    publish(build(claim(&one.with_remote(&config(&remote)), "relu")), 1);
+    for mode in [CacheMode::ReadOnly, CacheMode::Require] {
+        for has_path in [true, false] {
+            let mut config = other.config();
+            config.mode = mode;
+            config.remote = Some(self::config(&remote));
+            let root = other.dir.path().join("absent");
+            config.store = has_path.then(|| StoreConfig::new(&root));
+            let cache = open(config.clone());
+            assert_eq!(hit(claim(&cache, "relu")), (1, Source::Remote));
+            assert!(!root.exists());
+            // A tier that is not read is no replacement.
+            config.remote.as_mut().unwrap().policy = RemotePolicy::Off;
+            assert!(Cache::open(config).is_err(), "{mode} {has_path}");
+        }
+    }
 }
 
 #[test]
