@@ -91,7 +91,7 @@ pub enum KernelError {
     /// The mode forbids compiling, and the store has no usable entry.
     #[error(
         "kernel `{kernel}` cannot be reused: {why}; the cache mode `require` forbids compiling it, so build it where \
-         compiling is allowed, with the mode `enable` and the same store"
+         compiling is allowed, with the mode `enable` and the same store or remote cache"
     )]
     NotCached {
         /// The kernel's name.

@@ -45,6 +45,9 @@ pub struct BuildReport {
     /// The number of kernels in the store that are still to be sent to the remote tier, those of earlier builds included. 0 if this
     /// build sends none.
     pub unsent: usize,
+    /// The number of kernels that this build compiled since the remote tier had no copy that it uses. 0 if a call failed, since
+    /// it is not known then what the remote tier has.
+    pub remote_absent: usize,
 }
 
 impl BuildReport {
@@ -72,9 +75,11 @@ impl BuildReport {
             cancelled,
             activity,
             unsent,
+            remote_absent,
         } = other;
         self.activity.add(&activity);
         self.unsent += unsent;
+        self.remote_absent += remote_absent;
         let first = self.kernels.len();
         self.targets.extend(targets);
         self.targets.sort_unstable();

@@ -156,9 +156,10 @@ fn explain_asks_the_remote_cache() {
     let five = other.write("five.info", square_of(5));
     let args = ["explain", SQUARE, five.to_str().unwrap(), "--target", "cpu", "--remote", &remote];
     let text = other.run(&args).ended_with(0);
-    let text =
-        text.prints("  the remote cache has it (").prints("  the remote cache does not have it unsigned\n");
-    let text = text.says("note: kernels that other hosts signed are looked for");
+    let text = text
+        .prints("  the remote cache has it (")
+        .prints("  the remote cache has no unsigned copy of it in namespace `default`\n");
+    let text = text.says("note: it is not known whether namespace `default` has signed copies");
     text.prints("; 1 of the misses would come from the remote cache\n");
     let gone =
         other.run(&["explain", SQUARE, "--target", "cpu", "--remote", "file:///nowhere"]).ended_with(0);

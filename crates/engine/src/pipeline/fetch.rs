@@ -23,6 +23,19 @@ impl KernelPipeline<'_> {
         is_read && config.mode.reads()
     }
 
+    /// Returns the reason why there is no usable entry, for a build that must not compile.
+    pub(crate) fn why_not_cached(&self, missing: &MissReason) -> String {
+        let remote = self.setup.config.remote.as_ref().filter(|_| self.reads_remote());
+        match remote {
+            Some(remote) => format!(
+                "{}, and the remote cache `{}` did not return it",
+                missing.reason,
+                remote.engine.location()
+            ),
+            None => missing.reason.clone(),
+        }
+    }
+
     /// Takes kernels that are missing from the remote tier, in one call for each target. Calls `taken` with the index of each in the
     /// plan, on several threads. The other ones are built, under their locks, which look them up again.
     ///

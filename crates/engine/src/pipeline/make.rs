@@ -75,7 +75,7 @@ impl KernelPipeline<'_> {
         };
         self.ensure_running()?;
         let not_cached =
-            || KernelError::NotCached { kernel: keyed.name.to_string(), why: missing.reason.clone() };
+            || KernelError::NotCached { kernel: keyed.name.to_string(), why: self.why_not_cached(missing) };
         let Some(target) = self.target_of(&keyed.spec.target).filter(|_| !keyed.spec.debug) else {
             return match self.setup.config.mode {
                 CacheMode::Require => Err(not_cached().into()),

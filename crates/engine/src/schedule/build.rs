@@ -48,7 +48,7 @@ impl Engine {
         let writer = self.state.setup.config.view.as_ref().map(writer);
         let executor =
             BuildExecutor { setup: &self.state.setup, runtime: &runtime, plan: &plan, pipeline, writer };
-        let Executed { kernels, unsent, view, activity } = executor.run();
+        let Executed { kernels, unsent, remote_absent, view, activity } = executor.run();
         runtime.save();
         let cancelled = kernels.iter().any(|kernel| kernel.outcome == Outcome::Cancelled);
         Ok(BuildReport {
@@ -63,6 +63,7 @@ impl Engine {
             cancelled,
             activity,
             unsent,
+            remote_absent,
         })
     }
 
@@ -107,6 +108,8 @@ struct Executed {
     kernels: Vec<KernelReport>,
     /// The number that is still to be sent.
     unsent: usize,
+    /// The number that the remote tier had not.
+    remote_absent: usize,
     view: View,
     activity: Statistics,
 }
@@ -145,7 +148,11 @@ impl BuildExecutor<'_> {
         let kernels = reports.into_vec();
         let unsent = self.pipeline.finish(self.plan, &kernels);
         let view = self.writer.map(ViewWriter::finish);
-        Executed { kernels, unsent, view, activity: self.pipeline.activity() }
+        let activity = self.pipeline.activity();
+        let was_answered = self.pipeline.reads_remote() && activity.remote_failures == 0;
+        let compiled = kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled).count();
+        let remote_absent = if was_answered { compiled } else { 0 };
+        Executed { kernels, unsent, remote_absent, view, activity }
     }
 
     /// Looks up every kernel.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use opkeep::{CacheMode, Engine, Event, Outcome, WarningKind};
-use opkeep_cache::{LeaseToken, LeaseValue, RemoteConfig};
+use opkeep_cache::{LeaseToken, LeaseValue, RemoteConfig, RemoteEngine};
 use opkeep_descriptor::Key;
 use opkeep_fs::CancelToken;
 use opkeep_store::Entry;
@@ -44,6 +44,32 @@ fn a_kernel_of_one_host_is_reused_on_the_others() {
     let required = engine(&third, &backend, &remote).with_config(|config| config.mode = CacheMode::Require);
     assert_eq!(build(&required, &requests), ["reused"; 2]);
     assert_eq!(build(&required, &[request("Square", &[6])]), ["failed"]);
+    // It needs no store, and a miss names both places.
+    let fourth = Bench::new();
+    let required = engine(&fourth, &backend, &remote).with_config(|config| config.mode = CacheMode::Require);
+    let report = required.build(&[request("Square", &[3]), request("Square", &[6])]).unwrap();
+    let outcomes: Vec<_> = report.kernels.iter().map(|kernel| kernel.outcome).collect();
+    assert_eq!((outcomes, fourth.root().exists()), (vec![Outcome::Reused, Outcome::Failed], false));
+    let reason = report.kernels[1].reason.as_deref().unwrap();
+    let location = format!("the remote cache `{}` did not return it", remote.location());
+    assert!(reason.contains(&location) && reason.contains("same store or remote cache"), "{reason}");
+}
+
+/// What a build compiled although there is a remote tier is counted, unless the tier could not be asked.
+#[test]
+fn what_the_remote_tier_lacks_is_counted() {
+    let (remote, backend) = (FakeRemote::new(), Arc::new(NullBackend::default()));
+    let requests = [request("Square", &[3]), request("Square", &[4])];
+    let absent = |change: &dyn Fn(&mut opkeep::Config), requests: &[opkeep::Request]| {
+        let bench = Bench::new();
+        let engine = engine(&bench, &backend, &remote).with_config(|config| change(config));
+        engine.build(requests).unwrap().remote_absent
+    };
+    assert_eq!(absent(&|config| config.mode = CacheMode::Force, &requests[..1]), 0);
+    assert_eq!(absent(&|config| config.remote = None, &requests), 0);
+    assert_eq!((absent(&|_| {}, &requests), absent(&|_| {}, &requests)), (1, 0));
+    remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() });
+    assert_eq!(absent(&|_| {}, &[request("Square", &[5])]), 0);
 }
 
 /// The host that finishes a plan stores its bundle at the end of the build.

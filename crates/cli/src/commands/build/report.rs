@@ -183,6 +183,7 @@ fn times(report: &BuildReport) -> Vec<String> {
 fn activity_text(report: &BuildReport) -> Option<String> {
     let activity = &report.activity;
     let mut phrases: Vec<String> = kernels_text(report).into_iter().collect();
+    phrases.extend(lacking_text(report));
     phrases.extend(activity::sent(activity));
     phrases.extend(activity::unsent(report.unsent));
     let others = [activity::waited, activity::taken_over, activity::refused, activity::failed];
@@ -190,9 +191,19 @@ fn activity_text(report: &BuildReport) -> Option<String> {
     (!phrases.is_empty()).then(|| phrases.join("; "))
 }
 
+/// `the remote cache had none of 32`: it was asked, and gave nothing. What was refused has a phrase of its own.
+fn lacking_text(report: &BuildReport) -> Option<String> {
+    let is_nothing = report.count_from_remote() == 0 && activity::refused(&report.activity).is_none();
+    (is_nothing && report.remote_absent > 0)
+        .then(|| format!("the remote cache had none of {}", report.remote_absent))
+}
+
 /// Returns where the kernels are from, if the remote cache has a part in it.
 fn kernels_text(report: &BuildReport) -> Option<String> {
-    let has_part = report.count_from_remote() > 0 || report.activity.remote_puts > 0 || report.unsent > 0;
+    let has_part = report.count_from_remote() > 0
+        || report.activity.remote_puts > 0
+        || report.unsent > 0
+        || report.remote_absent > 0;
     let of = |from_remote, outcome| {
         let is_of = |kernel: &&KernelReport| kernel.from_remote == from_remote && kernel.outcome == outcome;
         report.kernels.iter().filter(is_of).count()

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::ArgGroup;
 use opkeep::{CacheStatus, Explanation, NearestEntry, RemoteStatus};
-use opkeep_cache::TrustConfig;
+use opkeep_cache::{Namespace, TrustConfig};
 use opkeep_descriptor::{BuildSpec, Change, Diff, ResolvedSpec};
 use opkeep_digest::PartChange;
 use opkeep_framework_cache::triton::TritonDir;
@@ -86,8 +86,13 @@ struct ComparedOutput {
     spec: Vec<ChangeOutput>,
 }
 
-/// The note for a host without trusted keys.
-const SIGNED: &str = "kernels that other hosts signed are looked for, and used, only with --trusted-keys";
+/// Returns the note for a host without trusted keys.
+fn signed_note(namespace: &Namespace) -> String {
+    format!(
+        "it is not known whether namespace `{namespace}` has signed copies: those of other hosts are looked for, and used, only \
+         with --trusted-keys"
+    )
+}
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if let Some(other) = &args.against {
@@ -104,7 +109,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     }
     let cancel = output.cancel_token();
     let settings = setup::remote_settings(&args.remote, &args.trust);
-    let (remote, trust) = (settings.remote()?, settings.trust()?);
+    let (remote, trust, namespace) = (settings.remote()?, settings.trust()?, settings.namespace()?);
     let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &engine, &args.common)?;
     model::set_debug_options(&mut requests, &args.common, output)?;
@@ -133,9 +138,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         output.print_note(&format!("it is not known what the remote cache has: {why}"));
     }
     if trust.policy.trusted_keys().is_none() && kernels.iter().any(is_absent) {
-        output.print_note(SIGNED);
+        output.print_note(&signed_note(&namespace));
     }
-    let texts = Texts { looked_for: looked_for(&trust), common: common_reason(&kernels) };
+    let absent = absent_text(&trust, &namespace);
+    let texts = Texts { absent: &absent, common: common_reason(&kernels) };
     let mut text: Text = kernels.iter().map(|kernel| text_of(kernel, texts)).collect();
     text.extend(texts.common.map(|why| Text::of(format_args!("each miss: {why}"))));
     text.line(summary(&kernels));
@@ -221,8 +227,8 @@ fn outcome(kernel: &Explanation) -> &'static str {
 /// What the lines of all kernels have in common.
 #[derive(Clone, Copy)]
 struct Texts<'a> {
-    /// What is looked for in the remote cache.
-    looked_for: &'a str,
+    /// What is said of a kernel that the remote cache lacks.
+    absent: &'a str,
     /// The reason of all misses, which has a line of its own.
     common: Option<&'a str>,
 }
@@ -253,7 +259,7 @@ fn text_of(kernel: &Explanation, texts: Texts<'_>) -> Text {
             if texts.common.is_none() {
                 text.line(format_args!("  {why}"));
             }
-            let remote = kernel.remote.as_ref().and_then(|remote| remote_text(remote, texts.looked_for));
+            let remote = kernel.remote.as_ref().and_then(|remote| remote_text(remote, texts.absent));
             text.extend(remote.map(Text::of));
             text.extend(nearest.iter().map(|nearest| nearest_text(nearest)));
         }
@@ -282,17 +288,18 @@ fn is_absent(kernel: &Explanation) -> bool {
     matches!(kernel.remote, Some(RemoteStatus::Absent))
 }
 
-/// Returns which entries a host with these keys looks for. What others signed has other names, so whether it is there is not known.
-fn looked_for(trust: &TrustConfig) -> &'static str {
-    match (trust.policy.trusted_keys(), &trust.signing_key) {
-        (Some(_), _) => "signed by a trusted key",
-        (None, Some(_)) => "unsigned, or signed by this host's key",
-        (None, None) => "unsigned",
-    }
+/// Returns which copies a host with these keys does not find. What others signed has other names, so whether it is there is not known.
+fn absent_text(trust: &TrustConfig, namespace: &Namespace) -> String {
+    let (which, by) = match (trust.policy.trusted_keys(), &trust.signing_key) {
+        (Some(_), _) => ("copy", " that a trusted key signed"),
+        (None, Some(_)) => ("copy", " that is unsigned or signed by this host's key"),
+        (None, None) => ("unsigned copy", ""),
+    };
+    format!("the remote cache has no {which} of it in namespace `{namespace}`{by}")
 }
 
 /// Returns a line about the remote cache; `None` if it did not answer, which is a note.
-fn remote_text(remote: &RemoteStatus, looked_for: &str) -> Option<String> {
+fn remote_text(remote: &RemoteStatus, absent: &str) -> Option<String> {
     Some(match remote {
         RemoteStatus::Available { bytes, .. } => {
             format!("  the remote cache has it ({}): a build takes it", text::bytes(*bytes))
@@ -300,7 +307,7 @@ fn remote_text(remote: &RemoteStatus, looked_for: &str) -> Option<String> {
         RemoteStatus::Refused { reason, .. } => {
             format!("  the remote cache has it, and a build refuses it: {reason}")
         }
-        RemoteStatus::Absent => format!("  the remote cache does not have it {looked_for}"),
+        RemoteStatus::Absent => format!("  {absent}"),
         _ => return None,
     })
 }
