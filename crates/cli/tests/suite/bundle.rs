@@ -1,8 +1,10 @@
 //! Bundles: kernels in one file, from one store to another.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Cursor;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use opkeep_bundle::{BundleReader, BundleWriter};
@@ -578,6 +580,70 @@ fn a_file_appears_when_it_is_complete() {
     assert!(BundleReader::open(Cursor::new(fs::read(place.path("all.bundle")).unwrap())).is_ok());
     let empty = Place::new();
     export(&empty, &[]).ended_with(2).says("there is no store");
+}
+
+/// The image of `docs/bundles.md` whose containers run as another user than root: its instructions, as this user if this one is not root.
+#[test]
+fn an_image_for_another_user_has_a_store_that_this_user_reads() {
+    const USER: u32 = 65534;
+    let page = include_str!("../../../../docs/bundles.md");
+    let recipes: Vec<&str> = page.split("\n```dockerfile\n").skip(1).collect();
+    let recipe = recipes
+        .iter()
+        .map(|rest| rest.split_once("\n```").unwrap().0)
+        .find(|text| text.contains("USER "))
+        .unwrap();
+    let own = fs::metadata("/proc/self").unwrap().uid();
+    let user = if own == 0 { USER } else { own };
+    // The other user reaches nothing of this checkout.
+    let image = Place::untouched();
+    for dir in [image.dir.path(), &image.path("tmp")] {
+        fs::set_permissions(dir, Permissions::from_mode(0o1777)).unwrap();
+    }
+    for (from, to) in [(env!("CARGO_BIN_EXE_opkeep"), "bin/opkeep"), (SQUARE, "square.info")] {
+        fs::create_dir_all(image.path("bin")).unwrap();
+        fs::copy(from, image.path(to)).unwrap();
+    }
+    image.run(&["build", "--target", "cpu", "square.info", "--no-kernel-meta"]).ended_with(0);
+    image.run(&["bundle", "export", "--output", "lenet.bundle"]).ended_with(0);
+    for dir in ["tmp", "cache"] {
+        fs::remove_dir_all(image.path(dir)).unwrap();
+    }
+    fs::create_dir(image.path("tmp")).unwrap();
+    fs::set_permissions(image.path("tmp"), Permissions::from_mode(0o1777)).unwrap();
+
+    let root = image.path("kernels").to_str().unwrap().to_owned();
+    let recipe = recipe.replace("/opt/kernels", &root).replace("65534", &user.to_string());
+    let path = format!("{}:{}", image.path("bin").display(), std::env::var("PATH").unwrap());
+    let (mut runs_as, mut variables) = (own, Vec::new());
+    let run = |text: &str, runs_as: u32, variables: &[(String, String)]| {
+        let mut command = image.program("/bin/sh".as_ref(), &["-euc", text]);
+        command.env_remove("OPKEEP_CACHE_DIR").env("PATH", &path).envs(variables.iter().cloned());
+        if runs_as != own {
+            command.uid(runs_as).gid(runs_as);
+        }
+        ran(&mut command).ended_with(0)
+    };
+    for line in recipe.lines() {
+        match line.split_once(' ').unwrap() {
+            ("COPY", names) => {
+                let (from, to) = names.split_once(' ').unwrap();
+                fs::create_dir_all(to).unwrap();
+                fs::set_permissions(to, Permissions::from_mode(0o755)).unwrap();
+                fs::copy(image.path(from), format!("{to}/{from}")).unwrap();
+            }
+            ("RUN", text) => drop(run(text, runs_as, &variables)),
+            ("USER", id) => runs_as = id.parse().unwrap(),
+            ("ENV", text) => {
+                let (name, value) = text.split_once('=').unwrap();
+                variables.push((name.to_owned(), value.to_owned()));
+            }
+            (other, _) => panic!("{other}"),
+        }
+    }
+    assert_eq!(runs_as, user);
+    let build = "opkeep build square.info --target cpu --no-kernel-meta --cache-mode require --format json";
+    assert_eq!(run(build, runs_as, &variables).count("reused"), 1);
 }
 
 /// Each command of `docs/bundles.md`, in the order of the page.

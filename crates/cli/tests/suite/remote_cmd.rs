@@ -140,6 +140,12 @@ fn kernels_are_pushed_listed_and_counted() {
     assert_eq!(found["bytes"], sizes);
     let text = place.run(&["remote", "ls", "--long", &url]).ended_with(0).stdout;
     assert!(keys.iter().all(|key| text.contains(key.as_str())), "{text}");
+    let heads = text.lines().nth(2).unwrap();
+    assert_eq!(
+        heads.split_whitespace().collect::<Vec<_>>(),
+        ["key", "size", "age", "signed", "by"],
+        "{text}"
+    );
     // Objects of other kinds, and a file that is no object of a cache.
     let plan = "1".repeat(64);
     write_object(&place, &format!("{target}/b"), &plan, 0);

@@ -60,6 +60,40 @@ fn only(mut paths: Vec<PathBuf>) -> PathBuf {
     paths.remove(0)
 }
 
+/// A script that exports the variable from one that it does not have must not turn off the verification.
+#[test]
+fn an_empty_variable_turns_no_verification_off() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("shared")).unwrap();
+    let url = format!("file://{}", place.path("shared").display());
+    place.run(&["build", "--target", "cpu", SQUARE, "--remote", &url]).ended_with(0);
+    place.run(&["bundle", "export", "--output", "kernels.okb"]).ended_with(0);
+    let commands: [&[&str]; 5] = [
+        &["build", "--target", "cpu", SQUARE, "--remote", &url],
+        &["run", "--target", "cpu", SQUARE],
+        &["explain", "--target", "cpu", SQUARE, "--remote", &url],
+        &["bundle", "import", "kernels.okb"],
+        &["remote", "push", &url, "--all"],
+    ];
+    for command in commands {
+        for (name, problem) in [
+            ("OPKEEP_TRUSTED_KEYS", "OPKEEP_TRUSTED_KEYS: there is no key"),
+            ("OPKEEP_SIGN_KEY", "OPKEEP_SIGN_KEY is empty"),
+            ("OPKEEP_REMOTE_NAMESPACE", "OPKEEP_REMOTE_NAMESPACE is ``"),
+        ] {
+            // Nothing is signed by what only reads.
+            if name == "OPKEEP_SIGN_KEY" && command[0] == "bundle" {
+                continue;
+            }
+            let ran = place.run_with(command, &[(name, "")]);
+            assert!(ran.code == Some(2) && ran.stderr.contains(problem), "{command:?} {name}: {ran:?}");
+        }
+    }
+    // An empty URL means that there is no remote cache.
+    let none = place.run_with(&["build", "--target", "cpu", SQUARE], &[("OPKEEP_REMOTE", "")]);
+    none.ended_with(0);
+}
+
 #[test]
 fn a_consumer_uses_what_a_trusted_key_signed() {
     let cluster = Cluster::new(&["builds", "other"]);
@@ -83,6 +117,43 @@ fn a_consumer_uses_what_a_trusted_key_signed() {
     assert!(matches!(&texts[..], [text] if text.contains("signed by `builds`")), "{texts:?}");
     let healed = cluster.build(&consumer, &[SQUARE], None, Some("other.pub"));
     assert_eq!((healed.count("reused"), warnings(&healed)), (1, vec![]));
+}
+
+/// The steps of `opkeep help key` and of SECURITY.md: a host that begins after them compiles nothing.
+#[test]
+fn a_key_is_replaced_without_a_compile() {
+    let cluster = Cluster::new(&["builds-1", "builds-2"]);
+    let key_of = |name: &str| fs::read_to_string(cluster.place.path(&format!("{name}.pub"))).unwrap();
+    cluster.place.write("both.pub", key_of("builds-1") + &key_of("builds-2"));
+    let builder = Place::new();
+    let counts = |host: &Place, signs, trusts| {
+        let ran = cluster.build(host, &[SQUARE], signs, Some(trusts));
+        assert_eq!(warnings(&ran), Vec::<String>::new());
+        ["compiled", "from_remote", "reused"].map(|outcome| ran.count(outcome))
+    };
+    assert_eq!(counts(&builder, Some("builds-1"), "builds-1.pub"), [1, 0, 0]);
+    // The new key is in all lists, and then signs.
+    assert_eq!(counts(&builder, Some("builds-2"), "both.pub"), [0, 0, 1]);
+    let url = format!("file://{}", cluster.path("shared"));
+    let (list, key) = (format!("@{}", cluster.path("both.pub")), cluster.path("builds-2"));
+    let keys = [
+        ("OPKEEP_SIGN_KEY", key.as_str()),
+        ("OPKEEP_TRUSTED_KEYS", list.as_str()),
+        ("OPKEEP_REMOTE", url.as_str()),
+    ];
+    let state = builder.path("state");
+    let env = [&keys[..], &[("XDG_STATE_HOME", state.to_str().unwrap())]].concat();
+    builder
+        .run_with(&["remote", "push"], &env)
+        .ended_with(0)
+        .prints("--all signs and sends all of the store");
+    assert_eq!(counts(&Place::new(), None, "builds-2.pub"), [1, 0, 0], "without the step");
+    builder.run_with(&["remote", "push", "--all"], &env).ended_with(0).prints("sent 1 kernel");
+    // The old key is removed.
+    assert_eq!(counts(&Place::new(), None, "builds-2.pub"), [0, 1, 1]);
+    let page = include_str!("../../../../SECURITY.md");
+    let help = cluster.place.run(&["help", "key"]).ended_with(0);
+    assert!(page.contains("`opkeep remote push --all`") && help.stdout.contains("opkeep remote push --all"));
 }
 
 /// Two products build with one store and keys: each uses what the other one compiled, again and again.

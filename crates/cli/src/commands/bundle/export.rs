@@ -49,7 +49,8 @@ pub(crate) struct Args {
     /// flags that choose the kernels of a build choose them here
     #[arg(long = "plan", value_name = "MODEL")]
     plans: Vec<PathBuf>,
-    /// Export the kernels whose keys are in this file, one a line, such as those of `opkeep explain --format json`
+    /// Export the kernels whose keys are in this file, one a line: 64 hexadecimal digits, as the members `key` of the kernels in the
+    /// result of `opkeep explain --format json` are
     #[arg(long, value_name = "FILE", conflicts_with = "plans")]
     keys: Option<PathBuf>,
     /// The file to write; `-` is the standard output

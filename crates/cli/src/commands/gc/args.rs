@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// Report what would be deleted, and delete nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// The size that may remain of each target, instead of the limits: 300M, 2G, or bytes
+    /// The size that may remain of each target, instead of the limits: 300M, 2G (powers of 1024), or bytes
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_size: Option<u64>,
     /// Delete kernels that were not used for this long, even within the limits: 30d, 12h, 45m, 10s
@@ -56,7 +56,9 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         _ => (text, 1),
     };
     let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    bytes.ok_or_else(|| "expected bytes, or a whole number with K, M or G".to_owned())
+    bytes.ok_or_else(|| {
+        "expected bytes, or a whole number with K, M or G, which are powers of 1024".to_owned()
+    })
 }
 
 /// Parses an age such as `30d`.

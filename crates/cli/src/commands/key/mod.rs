@@ -21,8 +21,10 @@ remote cache. What it compiled itself it recognizes by a key in ~/.local/state/o
 To begin     opkeep key generate builds-1 --out builds-1.secret >> trusted-keys
              Copy builds-1.secret to the hosts that compile, trusted-keys to all hosts.
              There, OPKEEP_SIGN_KEY=builds-1.secret and OPKEEP_TRUSTED_KEYS=@trusted-keys.
-To replace   Generate builds-2, add it to the lists of all hosts, then sign with it, and remove
-             builds-1 from the lists at last: what it alone signed is not taken any more.
+To replace   Generate builds-2, add it to the lists of all hosts, then sign with it. Run
+             opkeep remote push --all once on each host that compiled, for each remote cache and
+             namespace: it signs what is there already. At last, remove builds-1 from the lists:
+             what it alone signed is not taken any more, and would be compiled again.
 To retire    Remove the key from the lists. A key has no date at which it ends.";
 
 /// Make and show the keys with which hosts sign kernels for each other

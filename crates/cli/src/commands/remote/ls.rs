@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         let row = vec![target.clone(), counted(totals.kernels, "kernel"), bytes(totals.bytes)];
         if args.long {
             text.append(&columns("", &[row]));
-            let rows: Vec<_> = entry_objects().filter_map(line).collect();
+            let rows: Vec<_> = [heads()].into_iter().chain(entry_objects().filter_map(line)).collect();
             text.append(&columns("  ", &rows));
         } else {
             lines.push(row);
@@ -93,6 +93,11 @@ fn entry(stored: &Stored) -> Option<EntryOutput> {
     let StoredKind::Entry { key, signer } = &stored.kind else { return None };
     let idle_ms = stored.idle.map(Milliseconds);
     Some(EntryOutput { key: key.to_string(), signer: signer.clone(), bytes: stored.bytes, idle_ms })
+}
+
+/// The time is that since the kernel was stored; with Redis, since it was used.
+fn heads() -> Vec<String> {
+    ["key", "size", "age", "signed by"].map(str::to_owned).to_vec()
 }
 
 fn line(stored: &Stored) -> Option<Vec<String>> {

@@ -32,14 +32,15 @@ no signing key, nothing is sent, which is an error: this host would not take it 
 keys of which none is that of the signing key, a kernel replaces the one there, which this host
 cannot judge.
 
-With --all, every valid kernel of the store is sent, to fill a new remote cache or namespace. A
+With --all, every valid kernel of the store is sent, to fill a new remote cache or namespace, or to
+sign with a new key what an earlier one signed. A
 kernel that no build has validated yet, such as one of a bundle, is validated before. Kernels that
 opkeep import took from a framework are never sent, nor are files that work only on this machine. With
 --sign-key, kernels are signed as a build signs them: those that this host compiled. With
 --trusted-keys as well, a kernel that another host signed for another namespace is not sent to this
 one.
-Exit code 0: all was sent; 1: something could not be sent; 2: the store cannot be opened or written,
-URL is not valid, nothing signs kernels, or OPKEEP_REMOTE_MODE is read or off.";
+Exit code 0: all that may be sent was sent; 1: something could not be sent; 2: the store cannot be
+opened or written, URL is not valid, nothing signs kernels, or OPKEEP_REMOTE_MODE is read or off.";
 
 /// Send the kernels of the store that builds could not send to a remote cache
 #[derive(Debug, clap::Args)]
@@ -112,7 +113,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             progress.done();
             return Err(reason.into());
         }
-        text.line(format_args!("{name}: {}", summary(&report, args.all)));
+        text.line(format_args!("{name}: {}", summary(&report, args.all, settings.sign_key.is_some())));
         targets.push(TargetOutput {
             target: name,
             sent: report.sent,
@@ -152,7 +153,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     })
 }
 
-fn summary(report: &PushReport, all: bool) -> String {
+fn summary(report: &PushReport, all: bool, signs: bool) -> String {
     let PushReport { sent, left, skipped, too_large, other_namespace, elsewhere, .. } = *report;
     let parts = [
         (left, "still to be sent"),
@@ -165,7 +166,11 @@ fn summary(report: &PushReport, all: bool) -> String {
     let parts: String = parts.map(|(count, what)| format!(", {count} {what}")).collect();
     match (sent, parts.is_empty(), all) {
         (0, true, true) => "sent 0 kernels: the store has none".to_owned(),
-        (0, true, false) => "sent 0 kernels: builds left none; --all sends all of the store".to_owned(),
+        (0, true, false) => {
+            // After a change of the key, nothing is left to be sent, and nothing has the new key's signature.
+            let sends = if signs { "signs and sends" } else { "sends" };
+            format!("sent 0 kernels: builds left none; --all {sends} all of the store")
+        }
         _ => format!("sent {}{parts}", counted(sent, "kernel")),
     }
 }
