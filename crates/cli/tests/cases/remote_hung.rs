@@ -1,5 +1,5 @@
 //! Builds whose remote cache hangs: a real server that is suspended, or a network that is cut.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without `#[test]`")]
+#![expect(clippy::unwrap_used, reason = "these tests are functions without `#[test]`")]
 
 use std::process::Stdio;
 
