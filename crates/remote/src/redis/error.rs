@@ -1,6 +1,6 @@
 //! The reasons why an exchange with a Redis server fails.
 
-use std::io;
+use std::{fmt, io};
 
 use opkeep_cache::RemoteError;
 
@@ -21,25 +21,38 @@ pub(super) enum Failure {
     Remote(RemoteError),
 }
 
-/// A server's answer that begins with `-`, such as `-NOPERM this user has no permissions`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ServerError(String);
+/// A server's answer that begins with `-`, such as `-NOPERM this user has no permissions`. It is interpreted as it is: a password may
+/// be a part of the server's words. What is shown of it has no password.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct ServerError {
+    text: String,
+    password: Option<String>,
+}
 
 impl ServerError {
     /// Reads a line, which may repeat the password of the connection.
     pub(super) fn new(line: &[u8], password: Option<&str>) -> Self {
-        Self(shown(&String::from_utf8_lossy(line), |text| redacted(text, password.into_iter())))
+        Self { text: String::from_utf8_lossy(line).into_owned(), password: password.map(str::to_owned) }
+    }
+
+    /// Returns what an error contains of the line.
+    fn shown(&self) -> String {
+        shown(&self.text, |text| redacted(text, self.password.as_deref().into_iter()))
+    }
+
+    fn with_text(&self, text: impl Into<String>) -> Self {
+        Self { text: text.into(), password: self.password.clone() }
     }
 
     /// Returns the first word, which programs understand.
     fn code(&self) -> &str {
-        self.0.split(' ').next().unwrap_or_default()
+        self.text.split(' ').next().unwrap_or_default()
     }
 
     /// Whether the server is one of a Redis Cluster, each of which has a part of the keys.
     pub(super) fn is_of_cluster(&self) -> bool {
         matches!(self.code(), "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" | "TRYAGAIN")
-            || ["in cluster mode", "do not hash to the same slot"].iter().any(|text| self.0.contains(text))
+            || ["in cluster mode", "do not hash to the same slot"].iter().any(|text| self.text.contains(text))
     }
 
     /// What is wrong with the server, if it is of another kind or has other rules than are needed.
@@ -47,13 +60,13 @@ impl ServerError {
         if self.is_of_cluster() {
             return Some("the server is one of a Redis Cluster; a remote cache needs one that has all keys");
         }
-        if self.code() == "NOPERM" || self.0.contains("-NOPERM ") {
+        if self.code() == "NOPERM" || self.text.contains("-NOPERM ") {
             return Some(
                 "the user of the URL lacks permission for a command or for the names of a remote cache: its rules need the commands of a reader \
                  or a writer, and the names below the URL's prefix and the namespace",
             );
         }
-        self.0.contains("unknown command").then_some(
+        self.text.contains("unknown command").then_some(
             "the server lacks a command that a remote cache needs. A Redis Sentinel stores nothing: the URL needs the address \
              of the server that it watches",
         )
@@ -61,29 +74,35 @@ impl ServerError {
 
     /// Returns the error of the command that failed, without the place in the script that made it.
     fn of_command(&self) -> Self {
-        let text = &self.0;
+        let text = &self.text;
         let codes = ["-OOM ", "-READONLY ", "-NOPERM ", "-MISCONF "];
         // Redis 6: `ERR Error running script (call to f_DIGEST): @user_script:2: -OOM command not allowed`.
         let begin = codes.iter().find_map(|code| Some(text.find(code)? + 1)).unwrap_or_default();
         // Redis 7: `OOM command not allowed. script: DIGEST, on @user_script:2.`
         let place = text.find(" script: ").filter(|at| *at > begin && text[*at..].contains("@user_script:"));
-        Self(text[begin..place.unwrap_or(text.len())].trim_end().to_owned())
+        self.with_text(text[begin..place.unwrap_or(text.len())].trim_end())
     }
 
     /// The same error without the text after its first word: the server's answer to a password could repeat it.
     pub(super) fn without_text(&self) -> Self {
-        Self(self.code().chars().take_while(char::is_ascii_alphanumeric).collect())
+        self.with_text(self.code().chars().take_while(char::is_ascii_alphanumeric).collect::<String>())
+    }
+}
+
+impl fmt::Debug for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ServerError").field(&self.shown()).finish()
     }
 }
 
 impl From<ServerError> for RemoteError {
     fn from(error: ServerError) -> Self {
         if let Some(why) = error.help() {
-            return Self::Refused { reason: format!("{why} (`{}`)", error.of_command().0) };
+            return Self::Refused { reason: format!("{why} (`{}`)", error.of_command().shown()) };
         }
-        let is_crowded = error.0.contains("max number of clients");
+        let is_crowded = error.text.contains("max number of clients");
         let error = error.of_command();
-        let reason = error.0.clone();
+        let reason = error.shown();
         match error.code() {
             // With `MISCONF` the server cannot save its data to its disk, and accepts no more.
             "OOM" | "MISCONF" => Self::Full { reason },
@@ -230,5 +249,27 @@ mod tests {
         assert_eq!(ServerError::new(echo, None).without_text(), ServerError::new(b"ERR", None));
         let text = RemoteError::from(ServerError::new(echo, Some("hunter2"))).to_string();
         assert!(text.contains("with args '***'"), "{text}");
+        assert!(!format!("{:?}", ServerError::new(echo, Some("hunter2"))).contains("hunter2"));
+    }
+
+    #[test]
+    fn a_password_that_is_a_part_of_the_server_s_words_changes_no_meaning() {
+        let error =
+            |line: &str, password| RemoteError::from(ServerError::new(line.as_bytes(), Some(password)));
+        for (line, password) in [
+            ("OOM command not allowed when used memory > 'maxmemory'.", "OOM"),
+            ("MISCONF Redis is configured to save RDB snapshots", "CONF"),
+        ] {
+            let RemoteError::Full { reason } = error(line, password) else { panic!("{line}") };
+            assert!(!reason.contains(password), "{reason}");
+        }
+        for (line, password, help) in [
+            ("NOPERM this user has no permissions", "PERM", "lacks permission"),
+            ("ERR unknown command 'MGET'", "known", "Sentinel"),
+            ("CLUSTERDOWN Hash slot not served", "DOWN", "one of a Redis Cluster"),
+        ] {
+            let text = error(line, password).to_string();
+            assert!(text.contains(help) && text.contains("***"), "{text}");
+        }
     }
 }
