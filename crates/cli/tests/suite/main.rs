@@ -7,6 +7,7 @@ mod common;
 mod bad_input;
 #[cfg(test)]
 mod bundle;
+mod bundle_files;
 #[cfg(test)]
 mod caches;
 #[cfg(test)]
