@@ -109,7 +109,7 @@ impl Cache {
         }
         let is_written = mode.writes() && store.as_ref().is_some_and(Store::is_writable);
         let namespace = trust.namespace.clone();
-        let keys = Arc::new(Keys::open(trust, is_written, |text| warnings.warn(WarningKind::Keeping, text)));
+        let keys = Arc::new(Keys::open(trust, is_written, |text| warnings.warn(WarningKind::Keys, text)));
         // Only what is sent is signed with that key.
         let sends = remote.as_ref().is_some_and(|remote| remote.policy == RemotePolicy::ReadWrite);
         if let Some(text) = keys.distrust_of_own().filter(|_| sends && mode.writes()) {

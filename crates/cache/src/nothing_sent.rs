@@ -13,7 +13,9 @@ pub enum NothingSent {
     #[error("the remote cache is not written, so no kernel is sent")]
     RemoteNotWritten,
     /// Hosts that trust some keys take nothing unsigned, and this one signs nothing.
-    #[error("keys are trusted and none signs, so no kernel is sent: this host itself would not take it back")]
+    #[error(
+        "keys are trusted, and no key signs, so no kernel is sent: this host itself would not take it back"
+    )]
     NoSigningKey,
     /// The store cannot be written, so what is sent could not be recorded.
     #[error("the store is not written, so no kernel is sent: that it was sent could not be recorded")]

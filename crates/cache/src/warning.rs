@@ -19,7 +19,7 @@ pub enum WarningKind {
     Limits,
     /// Locks cannot be taken.
     Locks,
-    /// The keys that sign entries do not fit those that are trusted.
+    /// The keys that sign entries do not fit those that are trusted, or the host key cannot be kept.
     Keys,
     /// The remote tier does not work as it should.
     Remote,

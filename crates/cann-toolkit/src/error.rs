@@ -15,7 +15,7 @@ const INSTALL: &str = "install the package Ascend-cann-toolkit, or set ASCEND_HO
 #[non_exhaustive]
 pub enum ToolkitError {
     /// There is none anywhere.
-    #[error("no CANN toolkit is found; looked for it {}", places(looked))]
+    #[error("no CANN toolkit is found in these places: {}", places(looked))]
     NotFound {
         /// Where it was looked for, in order.
         looked: Vec<SearchedPath>,

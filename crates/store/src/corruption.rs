@@ -62,7 +62,7 @@ pub enum Corruption {
         found: Digest,
     },
     /// The bytes after the eager members do not have their checksum.
-    #[error("the entry is damaged somewhere behind byte {from}: its checksum is wrong")]
+    #[error("the entry is damaged somewhere after byte {from}: its checksum is wrong")]
     Checksum {
         /// The offset of the first checksummed byte.
         from: u64,

@@ -14,7 +14,7 @@ pub enum Untrusted {
     #[error("it is not signed")]
     NoSignature,
     /// There are signatures, none with the name of a trusted key.
-    #[error("it is signed by {}, none of which is a trusted key", names(signers))]
+    #[error("it is signed by {}, and no trusted key has such a name", names(signers))]
     UnknownSigner {
         /// The names that the signatures state.
         signers: BTreeSet<KeyName>,

@@ -384,7 +384,7 @@ fn a_push_that_sends_nothing_says_why() {
     let public = public.split_whitespace().find(|word| word.starts_with("builds-1:")).unwrap().to_owned();
     for args in [&push[..], &[&push[..], &["--all"]].concat()] {
         let ran = place.run(&[args, &["--trusted-keys", &public]].concat()).ended_with(2);
-        ran.says("keys are trusted and none signs").says("help: --sign-key");
+        ran.says("keys are trusted, and no key signs").says("help: --sign-key");
     }
     place.run(&["remote", "ls", &url]).ended_with(0).prints("has no kernels");
     let signed = [&push[..], &["--all", "--trusted-keys", &public, "--sign-key", "secret"]].concat();

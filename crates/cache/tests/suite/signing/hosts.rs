@@ -140,7 +140,7 @@ fn a_host_key_that_cannot_be_used_is_a_warning() {
             // It is not needed.
             None => assert!(warnings.is_empty(), "{warnings:?}"),
             Some(_) => assert!(
-                matches!(&warnings[..], [(WarningKind::Keeping, text)] if text.contains("host-key")),
+                matches!(&warnings[..], [(WarningKind::Keys, text)] if text.contains("host-key")),
                 "{warnings:?}"
             ),
         }
