@@ -220,6 +220,11 @@ impl Cache {
         all
     }
 
+    /// Whether the remote tier is paused: its last calls failed, and it is called again later.
+    pub fn is_remote_paused(&self) -> bool {
+        self.shared.remote.as_ref().is_some_and(|remote| remote.client().is_paused())
+    }
+
     /// Returns the local store, if it can be used.
     pub fn store(&self) -> Option<&Store> {
         self.shared.store.as_ref()

@@ -28,10 +28,12 @@ pub(crate) struct FetchTurn {
 }
 
 impl FetchTurn {
-    /// Ends the turn. If the engine was paused in it, those that wait for the turn pause it as well.
+    /// Ends the turn. If the engine was paused in it since it hangs, those that wait for the turn pause it as well.
     pub(crate) fn end(self, remote: &RemoteTarget) {
         let Some(lock) = self.lock else { return };
-        if let Some(pause) = remote.client().pause().filter(|pause| self.pause.as_ref() != Some(pause)) {
+        if let Some(pause) =
+            remote.client().pause().filter(|pause| pause.hangs && self.pause.as_ref() != Some(pause))
+        {
             let destination = remote.client().destination();
             lock.release_with_failure(&format!("{PAUSED} {destination} {}", pause.reason));
         }

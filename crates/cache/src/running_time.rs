@@ -11,7 +11,8 @@ const LONGEST_TURN: Duration = Duration::from_millis(500);
 /// The time since its creation for which this process ran. While a user suspends the process, or the machine stands still, no thread
 /// waits for an engine, and what it sent meanwhile is found afterwards.
 ///
-/// A wait reads it a few times a second; the rest of a longer time between two readings does not count. Threads share it.
+/// A wait reads it a few times a second; the rest of a longer time between two readings does not count, and neither does what the
+/// process does in between. Threads share it.
 #[derive(Debug)]
 pub(crate) struct RunningTime {
     origin: Instant,
@@ -40,9 +41,11 @@ impl RunningTime {
         Duration::from_micros(self.stopped.load(Ordering::Relaxed))
     }
 
-    /// Goes on after the process was busy with something else, which counts.
+    /// Goes on after the process did something else since the last reading, which does not count.
     pub(crate) fn resume(&self, now: Instant) {
-        self.read.fetch_max(micros(now.saturating_duration_since(self.origin)), Ordering::Relaxed);
+        let time = micros(now.saturating_duration_since(self.origin));
+        let turn = time.saturating_sub(self.read.fetch_max(time, Ordering::Relaxed));
+        self.stopped.fetch_add(turn, Ordering::Relaxed);
     }
 
     #[cfg(test)]
@@ -69,6 +72,7 @@ mod tests {
         assert_eq!(time.stopped(), Duration::from_secs(3600) - millis(1400));
         let busy = later + Duration::from_secs(10);
         time.resume(busy);
-        assert_eq!(time.at(busy), millis(11_400), "the process was busy");
+        assert_eq!(time.at(busy), millis(1450), "the process did something else");
+        assert_eq!(time.stopped(), Duration::from_secs(3610) - millis(1450));
     }
 }

@@ -110,7 +110,7 @@ impl TargetCache {
         self.0.look_remote(key, query, &Miss::Absent).map(|found| found.entry)
     }
 
-    /// Fetches the entries of `keys` that the local store lacks from the remote tier, in one call for up to 1024 of them, and writes
+    /// Fetches the entries of `keys` that the local store lacks from the remote tier, in few calls, and writes
     /// those that the caller uses to the local store. Then it asks which of the missing ones other hosts build, in one call for up to
     /// 1024 objects. The query's deadline and token end the calls; the rest of it is not used, except [`Query::accept`], which several
     /// threads call at once.
@@ -148,7 +148,7 @@ impl TargetCache {
         arrivals::storing_arrivals(targets.iter().map(|target| &*target.0), query, work)
     }
 
-    /// Returns what the remote tier has of `keys`, after one call for up to 1024 of them. The entries are fetched and checked, and the
+    /// Returns what the remote tier has of `keys`, after few calls. The entries are fetched and checked, and the
     /// caller judges them, as by [`fetch`](Self::fetch), but none is taken: neither the local store nor the remote tier changes. Bundles
     /// are not looked up. The query's deadline, token and budget end the calls.
     pub fn peek_remote(&self, keys: &[Digest], query: &Query<'_>) -> Vec<RemoteStatus> {

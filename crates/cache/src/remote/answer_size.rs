@@ -9,7 +9,7 @@ const ANSWER_BYTES: u64 = 16 << 20;
 /// The size of an entry as long as nothing is known. A small one: the first call asks for so many entries that most networks need no
 /// other one.
 const GUESSED_BYTES: u64 = 64 << 10;
-/// A call asks for so many times the entries of the last one at most, while none has arrived: they are probably missing.
+/// A call asks for so many times the entries of the last one at most, while none arrives: they are probably missing.
 const GROWTH: u64 = 4;
 /// From this number of entries on, those that arrived long ago count less.
 const MANY: u64 = 256;
@@ -22,7 +22,7 @@ pub(crate) struct AnswerSizes {
     /// The number and the size of the entries that arrived.
     count: AtomicU64,
     bytes: AtomicU64,
-    /// The number of entries for which a call asks while none has arrived.
+    /// The number of entries for which a call asks while none arrives; 0 after some have arrived.
     untried: AtomicU64,
 }
 
@@ -39,13 +39,14 @@ impl AnswerSizes {
 
     /// Returns the number of entries for which one call asks, `most` at most, and 1 at least.
     pub(crate) fn keys(&self, most: usize) -> usize {
-        let keys = match self.count.load(Relaxed) {
-            0 => self.untried.load(Relaxed),
+        let known = match self.count.load(Relaxed) {
+            0 => 0,
             count => {
                 let mean = self.bytes.load(Relaxed).div_ceil(count).max(self.last.load(Relaxed));
                 ANSWER_BYTES / mean.max(1)
             }
         };
+        let keys = known.max(self.untried.load(Relaxed));
         usize::try_from(keys).unwrap_or(usize::MAX).min(most).max(1)
     }
 
@@ -55,6 +56,7 @@ impl AnswerSizes {
             self.untried.fetch_max((asked as u64).saturating_mul(GROWTH), Relaxed);
             return;
         }
+        self.untried.store(0, Relaxed);
         let found = found as u64;
         self.last.store(bytes.div_ceil(found), Relaxed);
         let (count, all) = (self.count.load(Relaxed), self.bytes.load(Relaxed));
@@ -102,6 +104,21 @@ mod tests {
         let sizes = AnswerSizes::new();
         sizes.note(16, 2, 40 * MIB);
         assert_eq!(sizes.keys(MOST), 1, "larger than an answer");
+    }
+
+    /// A host that knows large entries asks for a plan of which the engine has none.
+    #[test]
+    fn known_sizes_make_no_call_for_each_missing_entry() {
+        let sizes = AnswerSizes::new();
+        sizes.note(16, 2, 40 * MIB);
+        let mut asked = Vec::new();
+        for _ in 0..6 {
+            asked.push(sizes.keys(MOST));
+            sizes.note(sizes.keys(MOST), 0, 0);
+        }
+        assert_eq!(asked, [1, 4, 16, 64, 256, MOST]);
+        sizes.note(MOST, 1, 20 * MIB);
+        assert_eq!(sizes.keys(MOST), 1, "some have arrived");
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl RemoteClient {
 
     /// Returns the warning that the engine is paused, at the first call during a pause.
     pub(crate) fn new_pause(&self) -> Option<String> {
-        let Pause { length, reason } = self.config().health.pause()?;
+        let Pause { length, reason, .. } = self.config().health.pause()?;
         self.shared.problems.warn_of_pause().then(|| {
             let seconds = length.as_secs();
             format!("the remote cache is not used: {reason}; one call in {seconds} s tries it again")
@@ -229,7 +229,7 @@ impl RemoteClient {
                         self.tally.add(Counter::RemoteReceived, content.len() as u64);
                         context.note_progress();
                         found(at, content);
-                        // What the caller does with it is no time of the engine.
+                        // What the caller does with it is no time of the engine, nor of the call.
                         context.resume();
                     }
                     Some(_) => wrong = Some("one object twice"),

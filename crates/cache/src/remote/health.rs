@@ -27,6 +27,8 @@ struct State {
     pause: Duration,
     /// What was wrong with the call that began it, for people.
     reason: String,
+    /// Whether that call found that the tier hangs.
+    hangs: bool,
     /// Whether the call that decides is in progress.
     is_probed: bool,
 }
@@ -68,6 +70,8 @@ pub(crate) struct Pause {
     pub(super) length: Duration,
     /// What was wrong with the call that began it, for people.
     pub(crate) reason: String,
+    /// Whether the tier hangs, which it does for other processes as well: another failure may be one of this process's credentials.
+    pub(crate) hangs: bool,
 }
 
 impl Health {
@@ -101,7 +105,7 @@ impl Health {
         self.with_state(|state| {
             let begins = state.paused_until.is_none();
             if begins {
-                state.begin_pause(PAUSES.0, now, reason);
+                state.begin_pause(PAUSES.0, now, reason, true);
             }
             begins
         })
@@ -114,7 +118,11 @@ impl Health {
 
     /// Returns the pause, if the tier is paused.
     pub(super) fn pause(&self) -> Option<Pause> {
-        let of = |state: &mut State| Pause { length: state.pause, reason: state.reason.clone() };
+        let of = |state: &mut State| Pause {
+            length: state.pause,
+            reason: state.reason.clone(),
+            hangs: state.hangs,
+        };
         self.with_state(|state| state.paused_until.is_some().then(|| of(state)))
     }
 
@@ -149,22 +157,22 @@ impl State {
             // The next call becomes the probe.
             (Permit::Probe, CallEnd::Ended) => self.is_probed = false,
             (_, CallEnd::Answered) => *self = State::default(),
-            (Permit::Call, CallEnd::Idle) => self.begin_pause(PAUSES.0, now, reason),
+            (Permit::Call, CallEnd::Idle) => self.begin_pause(PAUSES.0, now, reason, true),
             (Permit::Call, CallEnd::Failed | CallEnd::Slow) => {
                 self.failures += 1;
                 if self.failures >= MAX_FAILURES {
-                    self.begin_pause(PAUSES.0, now, reason);
+                    self.begin_pause(PAUSES.0, now, reason, false);
                 }
             }
             (Permit::Probe, CallEnd::Failed | CallEnd::Slow | CallEnd::Idle) => {
-                self.begin_pause((self.pause * 2).min(PAUSES.1), now, reason);
+                self.begin_pause((self.pause * 2).min(PAUSES.1), now, reason, end == CallEnd::Idle);
             }
         }
     }
 
-    fn begin_pause(&mut self, pause: Duration, now: Instant, reason: &str) {
+    fn begin_pause(&mut self, pause: Duration, now: Instant, reason: &str, hangs: bool) {
         let (paused_until, reason) = (Some(now + pause), reason.to_owned());
-        *self = Self { paused_until, pause, reason, ..Self::default() };
+        *self = Self { paused_until, pause, reason, hangs, ..Self::default() };
     }
 }
 

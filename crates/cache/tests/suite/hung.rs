@@ -256,7 +256,7 @@ fn processes_that_wait_for_the_fetch_of_another_one_share_its_failure() {
     // Each process has its own settings of the engine, so that only the turn is shared.
     let open = || {
         let mut config = RemoteConfig::new(Arc::new(remote.clone()));
-        (config.call_timeout, config.idle_timeout) = (LONG, Duration::from_secs(1));
+        (config.call_timeout, config.idle_timeout) = (LONG, Duration::from_secs(5));
         opened(&host, &config)
     };
     let waiting = || {

@@ -356,6 +356,8 @@ fn no_connection(server: &Server) -> Result<(), Failed> {
             let host = Place::new();
             let mut process = host.command(&[command, &["--target", "cpu"], args].concat());
             let variables = [("CC", &*cc.path), ("OPKEEP_REMOTE", &url), ("OPKEEP_REMOTE_MODE", mode)];
+            // An empty mode is an error.
+            let variables = variables.into_iter().filter(|(_, value)| !value.is_empty());
             let before = connections();
             ran(process.envs(variables)).ended_with(0);
             // This question is a connection.

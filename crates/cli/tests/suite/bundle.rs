@@ -358,7 +358,7 @@ fn a_reader_with_trusted_keys_takes_nothing_unsigned() {
     let trusted =
         |place: &Place, list: &str| place.run(&["bundle", "import", "all.bundle", "--trusted-keys", list]);
     trusted(&unsigned, "@builds-1.list").ended_with(2).says("it is not signed");
-    trusted(&other, "@builds-2.list").ended_with(2).says("it is signed by `builds-1`, none of which");
+    trusted(&other, "@builds-2.list").ended_with(2).says("it is signed by `builds-1`, and no trusted key");
     let namespace = ["--trusted-keys", "@builds-1.list", "--remote-namespace", "team"];
     other
         .run(&[&["bundle", "import", "all.bundle"], &namespace[..]].concat())

@@ -1,8 +1,10 @@
 //! The files of bundles: what an export replaces, what an import reads, and pipes.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Cursor;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
 use opkeep_bundle::BundleReader;
@@ -65,6 +67,24 @@ fn only_a_bundle_or_an_empty_file_is_replaced() {
     bundle[16] ^= 0x40;
     built.write("all.bundle", bundle);
     export(&built, &[]).ended_with(0);
+}
+
+/// The file may belong to another user, in a directory of this one. Root reads all files, so it becomes another user.
+#[test]
+fn a_file_that_cannot_be_read_is_not_replaced() {
+    let place = Place::untouched();
+    fs::set_permissions(place.dir.path(), Permissions::from_mode(0o777)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_opkeep"), place.path("opkeep")).unwrap();
+    let output = place.write("notes", "of another user");
+    let mut command = place.program(&place.path("opkeep"), &["bundle", "export", "--output", "notes"]);
+    let metadata = fs::metadata(&output).unwrap();
+    let is_root = metadata.uid() == 0;
+    fs::set_permissions(&output, Permissions::from_mode(if is_root { 0o600 } else { 0o200 })).unwrap();
+    if is_root {
+        command.uid(65534).gid(65534);
+    }
+    ran(&mut command).ended_with(2).says("cannot be read, so it is not replaced");
+    assert_eq!(fs::metadata(&output).unwrap().ino(), metadata.ino());
 }
 
 /// The standard input may never end, and its copy would fill the disk.

@@ -17,7 +17,7 @@ fn build(place: &Place, cc: &LoggingCompiler, args: &[&str]) -> std::process::Co
 fn a_terminal_shows_each_compile_and_keeps_the_result_only() {
     let (columns, rows) = (50, 12);
     let place = Place::new();
-    let cc = LoggingCompiler::new(&place, "sleep 0.4");
+    let cc = LoggingCompiler::new(&place, "case $begun in 1|2) sleep 0.4;; *) sleep 2;; esac");
     network(&place, 4);
     let (status, shown) =
         shown_in(build(&place, &cc, &["--color=never", "--jobs", "2"]), columns, rows).unwrap();

@@ -1,4 +1,4 @@
-//! The second look-up of the kernels in a build: those that the store lacks, in the remote tier, all in one call.
+//! The second look-up of the kernels in a build: those that the store lacks, in the remote tier, in few calls.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -36,7 +36,7 @@ impl KernelPipeline<'_> {
         }
     }
 
-    /// Takes kernels that are missing from the remote tier, in one call for each target. Calls `taken` with the index of each in the
+    /// Takes kernels that are missing from the remote tier, in few calls for each target. Calls `taken` with the index of each in the
     /// plan, on several threads. The other ones are built, under their locks, which look them up again.
     ///
     /// All calls of the build, these and later ones, take no longer than `longest`, the time that `threads` threads need to compile

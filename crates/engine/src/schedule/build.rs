@@ -149,7 +149,9 @@ impl BuildExecutor<'_> {
         let unsent = self.pipeline.finish(self.plan, &kernels);
         let view = self.writer.map(ViewWriter::finish);
         let activity = self.pipeline.activity();
-        let was_answered = self.pipeline.reads_remote() && activity.remote_failures == 0;
+        let was_answered = self.pipeline.reads_remote()
+            && activity.remote_failures == 0
+            && !self.runtime.cache.is_remote_paused();
         let compiled = kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled).count();
         let remote_absent = if was_answered { compiled } else { 0 };
         Executed { kernels, unsent, remote_absent, view, activity }

@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             .add_all(name, target, &keys, &cancel, &|done| progress.update(done as u64, keys.len() as u64))?;
     }
     progress.done();
-    let Export { writer, found, mut left_out, vouched_for, own, .. } = export;
+    let Export { writer, found, mut left_out, vouched_for, own, trust, .. } = export;
     let missing: Vec<String> =
         wanted.iter().flatten().filter(|key| !found.contains(key)).map(ToString::to_string).collect();
     left_out.sort_by_key(|left| left.reason);
@@ -127,6 +127,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             let written = writer.finish()?;
             json.bytes = written.bytes;
             json.targets = contents(&written.index);
+            // Another program may have written there meanwhile.
+            refuse_replacing(args, &trust)?;
             written.out.publish().with_context(|| format!("cannot write `{}`", args.output.display()))?;
             json.file = Some(json::path(&args.output));
             if has_problems { ExitStatus::Problems } else { ExitStatus::Success }
@@ -175,8 +177,15 @@ fn refuse_replacing(args: &Args, trust: &Trust) -> anyhow::Result<()> {
     let named = args.plans.iter().chain(&args.keys).chain(&args.sign_key).map(PathBuf::as_path);
     let is_input = named.chain(trust.key_files()).any(|input| id(input) == Some(output));
     ensure!(!is_input, "`{path}` is an input; give the bundle another name");
-    // What is no file that can be read is refused when the output is created.
-    let Ok((file, _)) = Fs::new().open_file(&args.output) else { return Ok(()) };
+    let is_file = Fs::new().metadata(&args.output).is_ok_and(|found| found.is_file());
+    let file = match Fs::new().open_file(&args.output) {
+        Ok((file, _)) => file,
+        Err(error) if is_file => {
+            return Err(error).with_context(|| format!("`{path}` cannot be read, so it is not replaced"));
+        }
+        // What is no file is refused when the output is created.
+        Err(_) => return Ok(()),
+    };
     let mut head = Vec::new();
     file.take(HEAD_BYTES).read_to_end(&mut head).with_context(|| format!("cannot read `{path}`"))?;
     ensure!(

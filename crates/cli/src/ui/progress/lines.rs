@@ -43,7 +43,11 @@ pub(super) fn heartbeat(state: &BuildState, now: Instant) -> String {
             format!("{} ({})", one_line(&running.kernel), duration(passed))
         })
         .collect();
-    let mut text = format!("{} after {}", sum(state), duration(state.elapsed(now)));
+    let elapsed = duration(state.elapsed(now));
+    if state.total() == 0 {
+        return format!("planning since {elapsed}");
+    }
+    let mut text = format!("{} after {elapsed}", sum(state));
     if !running.is_empty() {
         text.push_str(&format!("; compiling {}", running.join(", ")));
         if let more @ 1.. = state.running().len() - running.len() {

@@ -267,7 +267,7 @@ fn batch(found: &Batch) -> Finding {
     let size = bytes(found.bytes as u64);
     let times = format!("{objects} objects of {size}: stored in {}, fetched in {}", millis(put), millis(get));
     match intact == objects {
-        true => (Good, times, "a build fetches its kernels in one call"),
+        true => (Good, times, "a build fetches many kernels in one call"),
         false => {
             (Limited, format!("{times}; {intact} came back"), "what the server evicts is compiled again")
         }
