@@ -58,6 +58,7 @@ class BuiltKernel(TypedDict):
     imported: Imported | None
     from_remote: bool
     compile_ms: float | None
+    saved_ms: float | None
     bytes: int | None
 
 
@@ -143,6 +144,7 @@ class BuildResult(Result, _BuildPlacement):
     remote: RemoteUse | None
     lost: LostTime
     elapsed_ms: float
+    saved_ms: float
     results: list[BuiltKernel]
     interrupted: bool
 
