@@ -37,7 +37,7 @@ pub(crate) struct UiArgs {
     /// Say less: no progress, no notes, and of a build only failures and the sum
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Say more, such as why each kernel was compiled, and harmless findings
+    /// Say more: of a build, each kernel with the reason of its compile
     #[arg(long, short, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     /// Use colours: auto on a terminal, unless NO_COLOR is set; CLICOLOR_FORCE=1 uses them everywhere
