@@ -76,6 +76,13 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }
 
+/// Writes a file, and its directory.
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    let message = |error| format!("cannot write `{}`: {error}", path.display());
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(""))).map_err(message)?;
+    fs::write(path, bytes).map_err(message)
+}
+
 /// Creates an empty file for the output of a program, and its directory.
 pub(crate) fn create(path: &Path) -> Result<fs::File, String> {
     let message = |error| format!("cannot create `{}`: {error}", path.display());

@@ -6,6 +6,7 @@ mod benches;
 mod cargo;
 mod conformance;
 mod disk;
+mod docs;
 mod findings;
 mod frameworks;
 mod guard;
@@ -40,6 +41,11 @@ const TASKS: &[(&str, &str, Task)] = &[
         tidy::tidy,
     ),
     ("doc", "build the documentation, warnings are errors", steps::doc),
+    (
+        "docs",
+        "check the links of all documents and build the book; --check builds nothing, --update writes generated pages",
+        docs::docs,
+    ),
     (
         "bench-report",
         "run the benchmarks of the budgets and write benches/REPORT.md; --peers RESULTS.json of other caches",

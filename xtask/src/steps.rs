@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::task::{Task, no_arguments};
-use crate::{benches, disk, frameworks, guard, notices, python, remote_servers, tidy};
+use crate::{benches, disk, docs, frameworks, guard, notices, python, remote_servers, tidy};
 
 type Step = (&'static str, Task);
 
@@ -28,6 +28,7 @@ const WAITING: &[Step] = &[
     ("remote-servers", remote_servers::install_in_ci),
     ("python", python::python),
     ("frameworks", frameworks_in_part),
+    ("docs", docs::docs_in_ci),
 ];
 const TESTS: &[Step] = &[("test", test)];
 
