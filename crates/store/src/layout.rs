@@ -22,6 +22,8 @@ pub(crate) const STORE_TAG: &str = "STORE.TAG";
 pub(crate) const TARGET_DIRS: [&str; 5] = ["entries", "locks", "tmp", "quarantine", UNSENT];
 /// The directory of the marks of entries that are to be sent to a remote cache. It is created with the first mark.
 pub(crate) const UNSENT: &str = "unsent";
+/// The directory of the records of builds, in the directory of the version. It is created with the first record.
+pub(crate) const BUILDS: &str = ".builds";
 /// The file with the size of a target.
 pub(crate) const SIZE: &str = "size";
 /// The file with the statistics of a target.

@@ -19,6 +19,7 @@
 //!       stats                 hits, misses, compiles, ...
 //!       numbers.lock          held while `size` or `stats` is written
 //!       gc.lock               held by the process that evicts
+//!     .builds/                records of builds, of the caller's content: at most 200 and 8 MiB, the oldest are removed
 //!   v2/                       the directory of another version: never opened, counted or deleted
 //! ```
 //!
@@ -117,7 +118,7 @@ pub use corruption::Corruption;
 pub use entry::{ENTRY_FORMAT, Entry, EntryBuilder, EntryHead, MAX_ENTRY_BYTES, MemberHead};
 pub use entry_members::EntryMembers;
 pub use error::StoreError;
-pub use gc::{GcOptions, GcReport};
+pub use gc::{EvictionPreview, GcOptions, GcReport, NextEviction};
 pub use inventory::{FileTotals, TargetUsage};
 pub use kernel_cache::resolve_path;
 pub use limits::{LimitParameter, LimitRules, LimitSettings, LimitWarning, Limits};
@@ -128,11 +129,13 @@ pub use marker::{is_store, is_target_directory};
 pub use mode::{CacheMode, ParseModeError};
 pub use outcome::{DamagedEntry, Lookup, Miss, Overwrite, PutOutcome};
 pub use problem::{OtherFile, OtherFileKind, ProblemKind, StoreProblem};
+pub use repair::quarantine::QuarantinedEntry;
 pub use repair::{
     RepairAction, RepairActionKind, RepairOptions, RepairReport, UnrepairedItem, UnrepairedReason,
 };
 pub use size::SizeEstimate;
 pub use stats::{Counter, Statistics};
+pub use store::build_records::{BuildRecordKind, BuildRecords};
 pub use store::directories::is_target_name;
 pub use store::read::OpenEntry;
 pub use store::target::TargetStore;

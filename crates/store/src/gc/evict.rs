@@ -34,6 +34,7 @@
 use std::io::ErrorKind;
 use std::time::{Duration, SystemTime};
 
+use super::preview::NextEviction;
 use crate::entry::prefix::Prefix;
 use crate::inventory::{EvictionCandidate, FileTotals};
 use crate::layout::{EVICT, entry_name};
@@ -93,21 +94,10 @@ impl Eviction<'_> {
             gained -= before;
             gained
         };
-        // Ordered by the key, too, so that the order is the same in each process even if times are equal.
-        let mut candidates: Vec<&EvictionCandidate> = candidates.iter().collect();
-        candidates
-            .sort_unstable_by(|one, other| one.used.cmp(&other.used).then_with(|| one.key.cmp(&other.key)));
+        let candidates = idlest_first(candidates);
         let mut candidates = candidates.as_slice();
         while !goal.is_reached_by(&gained(self.evicted)) && !candidates.is_empty() {
-            let (wanted, mut worth) = (goal.left_after(&gained(self.evicted)).twice(), FileTotals::default());
-            let mut pool = Vec::new();
-            while !wanted.is_reached_by(&worth)
-                && let Some((entry, others)) = candidates.split_first()
-            {
-                worth.add(entry.bytes);
-                pool.push(*entry);
-                candidates = others;
-            }
+            let pool = take(&mut candidates, &goal.left_after(&gained(self.evicted)).twice());
             let mut order = self.cheapest_first(&pool).into_iter();
             // Chooses as many entries as suffice if each can be deleted. The next round replaces those that cannot be
             // deleted.
@@ -126,6 +116,33 @@ impl Eviction<'_> {
                 self.evict(these);
             }
         }
+    }
+
+    /// Returns the first `count` entries that [`reach`](Self::reach) would delete for `goal`, in its order.
+    pub(crate) fn first(
+        &self,
+        goal: Amount,
+        candidates: &[EvictionCandidate],
+        count: usize,
+    ) -> Vec<NextEviction> {
+        let candidates = idlest_first(candidates);
+        let (mut candidates, mut first) = (candidates.as_slice(), Vec::new());
+        while first.len() < count && !candidates.is_empty() {
+            let pool = take(&mut candidates, &goal.twice());
+            if pool.is_empty() {
+                break;
+            }
+            first.extend(self.cheapest_first(&pool));
+        }
+        first.truncate(count);
+        let costs = self.costs(&first);
+        let next = |(entry, cost): (&EvictionCandidate, Option<f64>)| NextEviction {
+            key: entry.key,
+            bytes: entry.bytes,
+            last_used: entry.used,
+            cost: cost.and_then(|cost| Duration::try_from_secs_f64(cost).ok()),
+        };
+        first.into_iter().zip(costs).map(next).collect()
     }
 
     /// Orders entries by the loss if they are deleted: cost per byte, divided by the idle time. An entry of unknown
@@ -183,6 +200,27 @@ impl Eviction<'_> {
         let is_held = lock::is_held(store.fs(), &self.target.dir().join("locks").join(entry.key.to_string()));
         !is_held && store.fs().id_at(&path) == Some(entry.inode)
     }
+}
+
+/// Returns the entries in the order of their last uses; by the key, too, so that the order is the same in each process even if times
+/// are equal.
+fn idlest_first(candidates: &[EvictionCandidate]) -> Vec<&EvictionCandidate> {
+    let mut candidates: Vec<&EvictionCandidate> = candidates.iter().collect();
+    candidates.sort_unstable_by(|one, other| one.used.cmp(&other.used).then_with(|| one.key.cmp(&other.key)));
+    candidates
+}
+
+/// Takes as many of the first candidates as hold `wanted`.
+fn take<'e>(candidates: &mut &[&'e EvictionCandidate], wanted: &Amount) -> Vec<&'e EvictionCandidate> {
+    let (mut pool, mut worth) = (Vec::new(), FileTotals::default());
+    while !wanted.is_reached_by(&worth)
+        && let Some((entry, others)) = candidates.split_first()
+    {
+        worth.add(entry.bytes);
+        pool.push(*entry);
+        *candidates = others;
+    }
+    pool
 }
 
 /// Returns the number, from 0 to 255, of the directory that contains an entry.

@@ -1,6 +1,7 @@
 //! Eviction: its schedule, the process that runs it, and the amount to delete.
 
 mod evict;
+mod preview;
 pub(crate) mod prune;
 
 use std::fs::File;
@@ -16,6 +17,8 @@ use evict::{Amount, Eviction};
 use opkeep_fs::idle;
 use opkeep_fs::{FileLock, LockFile, TryLock};
 use prune::Pruner;
+
+pub use preview::{EvictionPreview, NextEviction};
 
 /// The idle time before which an entry is never evicted because of a limit.
 const IDLE_FOR: Duration = Duration::from_secs(1800);
@@ -152,6 +155,29 @@ impl TargetStore {
             return self.evict_excess(options, self.tracker().clock.now()).map(|(report, _)| report);
         }
         self.gc_once(options).map(|(report, _)| report)
+    }
+
+    /// Returns the first `count` entries that eviction would delete: now, if a limit is exceeded, otherwise if one were exceeded now.
+    /// Later uses change the order. Without limits there are none. Reads only.
+    ///
+    /// # Errors
+    /// A directory cannot be listed.
+    pub fn eviction_preview(&self, count: usize) -> Result<EvictionPreview, StoreError> {
+        let (store, now) = (self.store(), self.tracker().clock.now());
+        let walked = InventoryWalk { store, dir: self.dir(), now, idle_for: IDLE_FOR, dry: true }.walk()?;
+        let mut preview = EvictionPreview::default();
+        walked.idle.iter().for_each(|entry| preview.idle.add(entry.bytes));
+        let bounds = Bounds::of(&self.tracker().limits, &GcOptions::default());
+        let excess = bounds.excess(&walked.usage);
+        preview.is_over = excess.is_some();
+        let Some(max) = bounds.max else { return Ok(preview) };
+        // If nothing is exceeded, as much as an eviction at the limit deletes.
+        let bytes = max.bytes.saturating_sub(bounds.keep.bytes);
+        let goal = excess.unwrap_or(Amount { bytes, entries: 1 });
+        let evicted = FileTotals::default();
+        let eviction = Eviction { target: self, now, dry: true, evicted, failed: 0, failure: None };
+        preview.next = eviction.first(goal, &walked.idle, count);
+        Ok(preview)
     }
 
     /// Evicts once. Returns the report, and the known size afterwards: other processes may have put more meanwhile.

@@ -1,7 +1,7 @@
 //! The repair of a target's directory: quarantines damaged entries, prunes stale files, corrects counters.
 
 mod directories;
-mod quarantine;
+pub(crate) mod quarantine;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -2,15 +2,57 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use opkeep_digest::Digest;
 
+use crate::layout::is_quarantined;
 use crate::stats::Counter;
 use crate::{StoreError, TargetStore, files};
 use opkeep_fs::RootedFs;
 
+/// The maximum number of bytes of a reason that is read.
+const MAX_REASON_BYTES: u64 = 64 << 10;
+
+/// A quarantined entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QuarantinedEntry {
+    /// The key whose entry the file was.
+    pub key: Digest,
+    /// The time of the quarantine.
+    pub at: SystemTime,
+    /// The size of the file in bytes.
+    pub bytes: u64,
+    /// The reason; `None` if a process was killed before it wrote the reason.
+    pub reason: Option<String>,
+}
+
 impl TargetStore {
+    /// Returns the quarantined entries, the latest first. What cannot be read is left out.
+    ///
+    /// # Errors
+    /// The quarantine cannot be listed.
+    pub fn quarantined(&self) -> Result<Vec<QuarantinedEntry>, StoreError> {
+        let path = self.dir().join("quarantine");
+        let Some(directory) = self.store().directory(&path, false)? else { return Ok(Vec::new()) };
+        let listed = directory.list().map_err(|source| StoreError::Io { action: "list", path, source })?;
+        let entry = |name: &str| {
+            let stem = name.strip_suffix(".kern").filter(|_| is_quarantined(name))?;
+            let (key, nanos) = stem.split_once('-')?;
+            let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(nanos.parse().ok()?))?;
+            let bytes = directory.look(name).ok()?.state.len;
+            let mut reason = Vec::new();
+            let read = directory.read(format!("{stem}.reason"), MAX_REASON_BYTES, &mut reason).complete();
+            let is_read = read.is_ok_and(|state| state.is_some());
+            let reason = is_read.then(|| String::from_utf8_lossy(&reason).trim_end().to_owned());
+            Some(QuarantinedEntry { key: key.parse().ok()?, at, bytes, reason })
+        };
+        let mut entries: Vec<_> = listed.utf8().filter_map(entry).collect();
+        entries.sort_by(|one, other| (other.at, one.key).cmp(&(one.at, other.key)));
+        Ok(entries)
+    }
+
     /// Moves the file at `path`, which has the name of the entry for `key`, into `quarantine/`, writes the reason beside it, and
     /// returns its new path. None if `path` does not name `checked` any more: another file there was not checked, and stays.
     /// The caller holds the key's lock, where there are locks.

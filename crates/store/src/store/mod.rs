@@ -1,5 +1,6 @@
 //! A store: its root, and the configuration to open it.
 
+pub(crate) mod build_records;
 pub(crate) mod directories;
 mod mark_destinations;
 pub(crate) mod read;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::common::room::{ALL, CHEAP, DAY, HOUR, MB, MINUTE, Room, Watch, entry, filling, gc, ten, used};
 use crate::common::{TARGET, hit, key, lock, names, snapshot};
+use opkeep_digest::Digest;
 use opkeep_fs::{FsOp, Permit};
 use opkeep_store::{Access, GcOptions, Store, StoreError};
 
@@ -73,6 +74,37 @@ fn cheap_entries_are_evicted_first() {
     room.put(&store, "new", 200 << 10, CHEAP, Duration::ZERO);
     assert_eq!(gc(&store).removed.entries.files, 2);
     assert_eq!(room.left(&store, &["a", "b", "c", "d", "e"]), ["a", "d", "e"]);
+}
+
+/// The preview has the entries that an eviction deletes, in its order, whether the limit is exceeded or not.
+#[test]
+fn the_preview_is_what_is_evicted() {
+    let room = Room::new("1", "50");
+    let store = room.open();
+    for (at, name) in ALL.into_iter().enumerate() {
+        let cost = if name == "a" { CHEAP * 60 } else { CHEAP };
+        room.put(&store, name, 100 << 10, cost, 2 * HOUR + MINUTE * (9 - at as u32));
+    }
+    room.put(&store, "new", 10 << 10, CHEAP, Duration::ZERO);
+    let names = |count| {
+        let preview = store.eviction_preview(count).unwrap();
+        let name = |wanted: Digest| ALL.into_iter().find(|name| key(name) == wanted).unwrap();
+        let next: Vec<&str> = preview.next.iter().map(|entry| name(entry.key)).collect();
+        (preview.is_over, preview.idle.files, next)
+    };
+    room.seen.take();
+    assert_eq!(names(3), (false, 10, vec!["b", "c", "d"]));
+    let reads = [FsOp::OpenDir, FsOp::Stat, FsOp::List, FsOp::Look, FsOp::Open, FsOp::Read];
+    assert!(room.seen.ops().iter().all(|op| reads.contains(op)), "the preview writes nothing");
+    room.put(&store, "more", 20 << 10, CHEAP, Duration::ZERO);
+    let (is_over, idle, next) = names(20);
+    assert_eq!((is_over, idle, next.len(), next.last()), (true, 10, 10, Some(&"a")));
+    let preview = store.eviction_preview(1).unwrap().next[0];
+    assert_eq!((preview.bytes, preview.cost), (100 << 10, Some(CHEAP)));
+    assert_eq!(preview.last_used, used(&store, "b"));
+    let removed = gc(&store).removed.entries.files as usize;
+    assert_eq!(room.left(&store, &next[..removed]), [""; 0]);
+    assert_eq!(room.left(&store, &next[removed..]), next[removed..]);
 }
 
 /// The compile time is unknown, as for kernels of other programs: it may be impossible to compile again.

@@ -6,6 +6,8 @@ mod common;
 #[cfg(test)]
 mod aging;
 #[cfg(test)]
+mod build_records;
+#[cfg(test)]
 mod calls;
 #[cfg(test)]
 mod damage;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::common::harm::{HARMS, flip};
 use crate::common::room::{DAY, HOUR, Room, Watch, counted};
@@ -65,13 +65,18 @@ fn every_kind_of_damage_is_quarantined_and_nothing_else() {
     assert_eq!((report.checked.files, report.valid.files), (20 + HARMS.len() as u64, 20));
     let quarantine = names(&store.dir().join("quarantine"));
     assert_eq!(quarantine.len(), 2 * HARMS.len(), "{quarantine:?}");
+    let listed = store.quarantined().unwrap();
+    assert_eq!(listed.len(), HARMS.len());
     let quarantined = quarantined(&report);
     for (name, _, said) in HARMS {
+        let entry = listed.iter().find(|entry| entry.key == key(name)).unwrap();
+        assert!(entry.reason.as_ref().unwrap().contains(said) && entry.at <= SystemTime::now(), "{entry:?}");
         let (_, place) = quarantined.iter().find(|(found, _)| *found == key(name)).unwrap();
         let place = place.as_ref().unwrap();
         assert!(place.starts_with(store.dir().join("quarantine")) && place.exists());
         let reason = fs::read_to_string(place.with_extension("reason")).unwrap();
         assert!(reason.contains(said), "{name}: {reason}");
+        assert_eq!(fs::metadata(place).unwrap().len(), entry.bytes);
         assert!(matches!(miss(&store, &key(name)), Miss::Absent), "{name}");
         assert_eq!(store.put(&key(name), &Created::new(name, 1).entry()).unwrap(), PutOutcome::Published);
         Created::new(name, 1).assert_is(&hit(&store, &key(name)));

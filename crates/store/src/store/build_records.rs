@@ -1,0 +1,260 @@
+//! Records of builds: small texts of the caller's, bounded in number and bytes. They are history, not cache: a build never needs
+//! one, and the next one removes the oldest.
+//!
+//! ```text
+//! <root>/v1/.builds/          created with the first record
+//!   <time>-<process>-<number>-<bytes>.full
+//!   <time>-<process>-<number>-<bytes>.brief
+//! ```
+//!
+//! The time is in Unix milliseconds, 15 digits, and `<bytes>` is the size of the file, so that one listing of the directory shows what
+//! exceeds the bounds. A file is a line with the checksum of the rest, and the caller's text. It is published by one rename, and not
+//! synced: a power cut may cost the last records. The directory's name cannot be a target's.
+
+use std::cmp::Reverse;
+use std::time::{Duration, SystemTime};
+
+use opkeep_fs::{Dir, TempFile, idle, unique_name, unix};
+
+use crate::checksum::checksum;
+use crate::layout::{BUILDS, NEW, creator};
+use crate::marker::Level;
+use crate::{Store, StoreError};
+
+/// The first words of a file; the checksum in 16 hexadecimal digits and a line feed follow.
+const HEAD: &str = "opkeep-build-record ";
+/// The number of bytes before the text.
+const HEAD_BYTES: usize = HEAD.len() + 16 + 1;
+/// The age from which the file of a write that did not finish is removed.
+const STALE_AFTER: Duration = Duration::from_secs(3600);
+
+/// The size of a record. Each kind has its own maximum number, so that many brief ones do not displace the full ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BuildRecordKind {
+    /// Totals only.
+    Brief,
+    /// With details.
+    Full,
+}
+
+impl BuildRecordKind {
+    const ALL: [Self; 2] = [Self::Brief, Self::Full];
+
+    fn extension(self) -> &'static str {
+        match self {
+            Self::Brief => "brief",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// The records of a store.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct BuildRecords {
+    /// The texts, the latest first.
+    pub texts: Vec<Vec<u8>>,
+    /// The number of damaged or unreadable files.
+    pub damaged: usize,
+    /// The number of bytes of all files.
+    pub bytes: u64,
+}
+
+/// The properties of a record in the name of its file.
+struct RecordName {
+    name: String,
+    millis: u64,
+    bytes: u64,
+    kind: BuildRecordKind,
+}
+
+impl RecordName {
+    fn parse(name: &str) -> Option<Self> {
+        let (stem, extension) = name.rsplit_once('.')?;
+        let kind = BuildRecordKind::ALL.into_iter().find(|kind| kind.extension() == extension)?;
+        let parts: Vec<&str> = stem.split('-').collect();
+        let number = |text: &str| {
+            let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            is_number.then(|| text.parse::<u64>().ok()).flatten()
+        };
+        let [millis, process, count, bytes] = parts.as_slice() else { return None };
+        number(process).and(number(count))?;
+        let millis = number(millis).filter(|_| millis.len() == 15)?;
+        Some(Self { name: name.to_owned(), millis, bytes: number(bytes)?, kind })
+    }
+}
+
+impl Store {
+    /// The maximum number of records of each kind.
+    pub const MAX_BUILD_RECORDS: usize = 100;
+    /// The maximum number of bytes of all records together.
+    pub const MAX_BUILD_RECORDS_BYTES: u64 = 8 << 20;
+    /// The maximum number of bytes of one record.
+    pub const MAX_BUILD_RECORD_BYTES: usize = 1 << 20;
+
+    /// Adds the record `text` of a build that began at `began`, and removes the oldest ones beyond the bounds. Processes that add at
+    /// the same time may exceed the bounds by one record each, until the next one is added.
+    ///
+    /// # Errors
+    /// The store is read-only or missing, the text is too large, or the file cannot be written.
+    pub fn add_build_record(
+        &self,
+        began: SystemTime,
+        kind: BuildRecordKind,
+        text: &[u8],
+    ) -> Result<(), StoreError> {
+        let path = self.version_dir().join(BUILDS);
+        let trouble = |source| StoreError::Io { action: "write a record in", path: path.clone(), source };
+        if !self.is_writable() {
+            return Err(StoreError::ReadOnly { path });
+        }
+        if text.len() > Self::MAX_BUILD_RECORD_BYTES {
+            return Err(trouble(std::io::ErrorKind::FileTooLarge.into()));
+        }
+        // A directory of another program gets no records.
+        if self.owned(&self.version_dir(), Level::Version, false)?.is_none() {
+            return Err(StoreError::NoStore { path: self.root().to_owned() });
+        }
+        let Some(directory) = self.directory(&path, true)? else {
+            return Err(trouble(std::io::ErrorKind::NotFound.into()));
+        };
+        let bytes = HEAD_BYTES + text.len();
+        // More digits than 15 are for times after the year 33,000.
+        let millis = unix(began).as_millis().min(999_999_999_999_999);
+        let (unique, extension) = (unique_name(""), kind.extension());
+        let name = format!("{millis:015}-{unique}-{bytes}.{extension}");
+        let temp = TempFile::create(&directory, NEW, 0o600).map_err(trouble)?;
+        let head = format!("{HEAD}{:016x}\n", checksum(text));
+        temp.write(&[head.as_bytes(), text].concat()).map_err(trouble)?;
+        temp.set_mode(if self.trust().is_shared() { 0o664 } else { 0o644 }).map_err(trouble)?;
+        temp.publish(&directory, &name).map_err(trouble)?;
+        remove_excess(&directory);
+        Ok(())
+    }
+
+    /// Returns the latest `limit` records.
+    ///
+    /// # Errors
+    /// The directory exists, and cannot be read or is not trusted.
+    pub fn build_records(&self, limit: usize) -> Result<BuildRecords, StoreError> {
+        let mut records = BuildRecords::default();
+        let Some(directory) = self.build_records_dir()? else { return Ok(records) };
+        let mut names = self.record_names(&directory)?;
+        records.bytes = names.iter().map(|record| record.bytes).sum();
+        names.sort_by(|one, other| {
+            (Reverse(one.millis), &one.name).cmp(&(Reverse(other.millis), &other.name))
+        });
+        let mut buffer = Vec::new();
+        for record in names.iter().take(limit) {
+            let limit = (HEAD_BYTES + Self::MAX_BUILD_RECORD_BYTES) as u64;
+            match directory.read(&record.name, limit, &mut buffer).complete() {
+                Ok(Some(_)) => match text_of(&buffer) {
+                    Some(text) => records.texts.push(text.to_vec()),
+                    None => records.damaged += 1,
+                },
+                // Another process removed it.
+                Ok(None) => {}
+                Err(_) => records.damaged += 1,
+            }
+        }
+        Ok(records)
+    }
+
+    /// Removes all records. Returns their number.
+    ///
+    /// # Errors
+    /// The store is read-only, or a record cannot be removed.
+    pub fn remove_build_records(&self) -> Result<usize, StoreError> {
+        let path = self.version_dir().join(BUILDS);
+        if !self.is_writable() {
+            return Err(StoreError::ReadOnly { path });
+        }
+        let Some(directory) = self.build_records_dir()? else { return Ok(0) };
+        let names = self.record_names(&directory)?;
+        for record in &names {
+            match directory.remove(&record.name) {
+                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(StoreError::Io { action: "remove", path: path.join(&record.name), source });
+                }
+                _ => {}
+            }
+        }
+        Ok(names.len())
+    }
+
+    fn build_records_dir(&self) -> Result<Option<Dir>, StoreError> {
+        self.directory(&self.version_dir().join(BUILDS), false)
+    }
+
+    fn record_names(&self, directory: &Dir) -> Result<Vec<RecordName>, StoreError> {
+        let trouble = |source| StoreError::Io { action: "list", path: directory.path().to_owned(), source };
+        Ok(directory.list().map_err(trouble)?.utf8().filter_map(RecordName::parse).collect())
+    }
+}
+
+/// Returns the text of a record's file; `None` if the file is damaged.
+fn text_of(bytes: &[u8]) -> Option<&[u8]> {
+    let (head, text) = bytes.split_at_checked(HEAD_BYTES)?;
+    let sum = str::from_utf8(head).ok()?.strip_prefix(HEAD)?.strip_suffix('\n')?;
+    (sum == format!("{:016x}", checksum(text))).then_some(text)
+}
+
+/// Removes the oldest records beyond the bounds, and what writes that did not finish left. Best effort: the next record repeats it.
+fn remove_excess(directory: &Dir) {
+    let Ok(listed) = directory.list() else { return };
+    let mut names: Vec<RecordName> = listed.utf8().filter_map(RecordName::parse).collect();
+    names.sort_by(|one, other| (one.millis, &one.name).cmp(&(other.millis, &other.name)));
+    for kind in BuildRecordKind::ALL {
+        let mut excess = names
+            .iter()
+            .filter(|record| record.kind == kind)
+            .count()
+            .saturating_sub(Store::MAX_BUILD_RECORDS);
+        names.retain(|record| {
+            let is_kept = record.kind != kind || excess == 0;
+            if !is_kept {
+                excess -= 1;
+                let _ = directory.remove(&record.name);
+            }
+            is_kept
+        });
+    }
+    let mut bytes: u64 = names.iter().map(|record| record.bytes).fold(0, u64::saturating_add);
+    for record in &names {
+        if bytes <= Store::MAX_BUILD_RECORDS_BYTES {
+            break;
+        }
+        bytes = bytes.saturating_sub(record.bytes);
+        let _ = directory.remove(&record.name);
+    }
+    for name in listed.utf8().filter(|name| creator(name, &[NEW]).is_some()) {
+        let is_stale = |seen: opkeep_fs::FileStat| idle(seen.modified(), SystemTime::now()) >= STALE_AFTER;
+        if directory.look(name).is_ok_and(is_stale) {
+            let _ = directory.remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_records_are_records() {
+        let parse =
+            |name: &str| RecordName::parse(name).map(|record| (record.millis, record.bytes, record.kind));
+        let name = "001764331200123-77-0-5678";
+        assert_eq!(parse(&format!("{name}.full")), Some((1_764_331_200_123, 5678, BuildRecordKind::Full)));
+        assert_eq!(parse(&format!("{name}.brief")), Some((1_764_331_200_123, 5678, BuildRecordKind::Brief)));
+        for other in [
+            "full",
+            "notes.full",
+            "1-77-0-5678.full",
+            "001764331200123-77-0.full",
+            "001764331200123-77-0-+1.full",
+        ] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+        assert_eq!(parse(name), None);
+    }
+}
