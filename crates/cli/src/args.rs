@@ -10,6 +10,7 @@ use crate::commands::{
 };
 use crate::flags::ENVIRONMENT;
 use crate::ui::config::{ColorMode, UiArgs};
+use crate::ui::help::laid_out;
 use crate::ui::interrupt;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::one_line;
@@ -19,7 +20,7 @@ use crate::ui::text::one_line;
 /// Exit codes: 0 done; 1 done, and problems were found (a kernel failed, an input is not a model, damage); 2 wrong usage,
 /// an input cannot be read, or nothing could be done; 130 interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "opkeep", version, propagate_version = true, after_help = ENVIRONMENT)]
+#[command(name = "opkeep", version, propagate_version = true, after_long_help = ENVIRONMENT)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) ui: UiArgs,
@@ -28,25 +29,22 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Reads a command line, whose first element is the program. A help text is wrapped at `width` characters, or for the
-    /// terminal.
+    /// Reads a command line, whose first element is the program. A help text is laid out for `width`.
     ///
     /// # Errors
     /// The command line is wrong, or asks for help.
-    pub(crate) fn read(line: &[OsString], width: Option<usize>) -> Result<Self, clap::Error> {
-        Self::parse_line(line, width).map_err(|error| {
+    pub(crate) fn read(line: &[OsString], width: impl FnOnce() -> usize) -> Result<Self, clap::Error> {
+        Self::parse_line(line, Self::command()).map_err(|error| {
             // Parsed again with escaped arguments, since clap prints them unchanged. Most are file names, and a shell's
             // pattern may have matched unsafe ones.
             let shown = line.iter().map(|arg| one_line(&arg.to_string_lossy()).into());
-            Self::parse_line(&shown.collect::<Vec<_>>(), width).err().unwrap_or(error)
+            let command = laid_out(Self::command(), width());
+            Self::parse_line(&shown.collect::<Vec<_>>(), command).err().unwrap_or(error)
         })
     }
 
-    fn parse_line(line: &[OsString], width: Option<usize>) -> Result<Self, clap::Error> {
-        let mut command = Self::command().color(color_of(line).into());
-        if let Some(width) = width {
-            command = command.term_width(width);
-        }
+    fn parse_line(line: &[OsString], command: clap::Command) -> Result<Self, clap::Error> {
+        let mut command = command.color(color_of(line).into());
         let mut matches = command.try_get_matches_from_mut(line)?;
         Self::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     }
@@ -131,21 +129,5 @@ impl Command {
     /// Whether the command builds kernels.
     fn builds(&self) -> bool {
         matches!(self, Self::Build(_) | Self::Run(_))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The command would wrap longer lines, which are wrapped by hand.
-    #[test]
-    fn texts_are_no_wider_than_the_help() {
-        for command in Args::command().get_subcommands() {
-            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            for line in text.lines() {
-                assert!(line.chars().count() <= 100, "{line}");
-            }
-        }
     }
 }

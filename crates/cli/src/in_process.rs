@@ -10,11 +10,8 @@ use serde::Serialize;
 
 use crate::args::{Args, exit_code};
 use crate::ui::caller::{Caller, CommandError, CommandErrorKind, Level, ProgressSender};
+use crate::ui::help::DEFAULT_WIDTH;
 use crate::ui::output::{ExitStatus, Output};
-
-/// The width of help texts, whatever the terminal of this process is, and whatever `COLUMNS` is set to. Some libraries set that
-/// variable, such as the `readline` of Python.
-const HELP_WIDTH: usize = 100;
 
 /// The result of a command that ran in this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +55,8 @@ pub fn in_process(
     on_message: &(dyn Fn(Level, &str) + Sync),
 ) -> InProcess {
     let line: Vec<OsString> = std::iter::once("opkeep".into()).chain(args).collect();
-    let args = match Args::read(&line, Some(HELP_WIDTH)) {
+    // Not for the terminal of this process, nor for `COLUMNS`, which some libraries set, such as the `readline` of Python.
+    let args = match Args::read(&line, || DEFAULT_WIDTH) {
         Ok(args) => args,
         Err(error) => return not_run(&error, cancel, on_message),
     };

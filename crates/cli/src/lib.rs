@@ -23,7 +23,7 @@ use ui::output::Output;
 
 /// Runs the command that this process was started with. Returns its exit code.
 pub fn main() -> ExitCode {
-    match Args::read(&std::env::args_os().collect::<Vec<_>>(), None) {
+    match Args::read(&std::env::args_os().collect::<Vec<_>>(), ui::help::width) {
         Ok(args) => ExitCode::from(args.run(&Output::terminal(&args.ui)).code()),
         Err(error) => {
             let _ = error.print();

@@ -8,8 +8,17 @@ use crate::commands::gc::store::evict;
 use crate::flags::store::StoreArgs;
 use crate::ui::output::{ExitStatus, Output};
 
-/// Delete all stored kernels; builds in progress compile again what they miss
+/// The details of clear.
+const DETAILS: &str = "\
+Examples:
+  opkeep clear --dry-run
+    reports what would be deleted";
+
+/// Delete all stored kernels
+///
+/// Builds in progress compile again what they miss.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) store: StoreArgs,

@@ -8,15 +8,21 @@ use crate::ui::text::Text;
 
 /// The help on how shells read the script.
 const DETAILS: &str = "\
-bash        opkeep completions bash > ~/.local/share/bash-completion/completions/opkeep
-zsh         opkeep completions zsh > DIR/_opkeep, with DIR in fpath before compinit
-fish        opkeep completions fish > ~/.config/fish/completions/opkeep.fish
-elvish      opkeep completions elvish > ~/.config/elvish/lib/opkeep.elv, then `use opkeep`
-powershell  opkeep completions powershell >> $PROFILE";
+Examples:
+  opkeep completions bash > ~/.local/share/bash-completion/completions/opkeep
+    where bash reads it
+  opkeep completions zsh > DIR/_opkeep
+    for zsh, with DIR in fpath before compinit
+  opkeep completions fish > ~/.config/fish/completions/opkeep.fish
+    where fish reads it
+  opkeep completions elvish > ~/.config/elvish/lib/opkeep.elv
+    for elvish, then `use opkeep`
+  opkeep completions powershell >> $PROFILE
+    where PowerShell reads it";
 
 /// Print a script with which a shell completes the commands and flags of opkeep
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     /// The shell that reads the script
     #[arg(value_name = "SHELL")]

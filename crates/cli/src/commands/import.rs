@@ -28,19 +28,29 @@ each directory; nothing is changed there. A kernel is imported if it is intact, 
 (.info) beside it names it and is not newer, if its .json names no other kernel, if it was not
 compiled for debugging, if its operator is the toolkit's, and if it is for the chip that the
 descriptor states. All others are skipped, with the reason: caches of CANN and operator packages
-have no descriptors, no backend runs AKG's kernels for the host, kernels that opkeep published
-there are stored already, and the source of a custom operator at that time is unknown.
+have no descriptors, no backend runs AKG's kernels for the host, kernels that opkeep published there
+are stored already, and the source of a custom operator at that time is unknown.
+
 The toolchain and the sources of an imported kernel are unknown, so builds only reuse it with
 --trust-imported: for an equal job, target and options, on every rank and device. A kernel that
-opkeep compiled takes precedence. Of several kernels of one job the first is kept, until a kernel
-is imported that by the dates of its files was compiled later: it replaces the older one.
-Importing the same kernels again changes nothing.
-Exit code 0: kernels are imported, or were before; 1: kernels are imported, and others had
-problems; 2: no kernel could be imported, or a directory could not be read.";
+opkeep compiled takes precedence. Of several kernels of one job the first is kept, until a kernel is
+imported that by the dates of its files was compiled later: it replaces the older one. Importing the
+same kernels again changes nothing.
 
-/// Import the kernels of MindSpore's kernel_meta directories into the store, for builds that trust them
+Exit code 0: kernels are imported, or were before; 1: kernels are imported, and others had problems;
+2: no kernel could be imported, or a directory could not be read.
+
+Examples:
+  opkeep import /data/training --dry-run
+    reports what would be imported
+  opkeep import /data/training
+    copies the kernels of all ranks below a directory";
+
+/// Import the kernels of MindSpore's kernel_meta directories into the store
+///
+/// Builds reuse them with --trust-imported.
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     /// Directories with caches of a framework at or below them
     #[arg(required = true, value_name = "DIR")]

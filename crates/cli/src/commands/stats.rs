@@ -18,16 +18,27 @@ use crate::ui::json::{self, Milliseconds};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, bytes, columns, counted, shortened};
 
+/// The details of stats.
+const DETAILS: &str = "\
+Examples:
+  opkeep stats
+    reports the counters of each target, and the size of its kernels
+  opkeep stats --by kernel
+    reports the size of the entries of each kernel";
+
 /// Report the store's statistics: hits, misses, compiles, time saved
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// Reset the statistics after the report
     #[arg(long)]
     pub(crate) zero: bool,
-    /// Report the number and the size of the entries as well, by the framework that made them, or also by kernel: by its
-    /// name, or by its operator if opkeep compiled it. Reads the start of every entry
+    /// Report the entries as well, by the framework that made them or also by kernel
+    ///
+    /// Their number and size; a kernel by its name, or by its operator if opkeep compiled it. The start of every
+    /// entry is read.
     #[arg(long, value_enum, value_name = "ROWS")]
     pub(crate) by: Option<By>,
 }

@@ -11,59 +11,86 @@ use super::store::StoreArgs;
 /// Flags that building and running share.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompileArgs {
-    /// The target to build for, whatever the descriptors name; see `opkeep targets` [default: cpu; for `build` and
-    /// `explain` the chip that a descriptor names, if its toolchain is installed]
+    /// The target to build for, such as cpu or Ascend910B1
+    ///
+    /// It counts whatever the descriptors name; `opkeep targets` lists all.
+    ///
+    /// [default: cpu; for `build` and `explain` the chip that a descriptor names, if its toolchain is installed]
     #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
     target: Option<String>,
-    /// The number of compilers that run at once, and of threads when a model runs [default: one per processor]. All builds
-    /// of a user share these: one per processor, or as many as the largest --jobs
+    /// The number of compilers that run at once [default: one per processor]
+    ///
+    /// Also the number of threads when a model runs. All builds of a user share these: one per processor, or as many
+    /// as the largest --jobs.
     #[arg(long, short, value_name = "N", value_parser = job_count)]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Start no further compile after a kernel failed; compiles in progress finish
+    /// Start no further compile after a kernel failed
+    ///
+    /// Compiles in progress finish.
     #[arg(long)]
     pub(crate) fail_fast: bool,
-    /// The niceness of compilers: a higher one leaves more of the processor to other programs
+    /// The niceness of compilers
+    ///
+    /// A higher one leaves more of the processor to other programs.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=19), value_name = "0-19")]
     pub(crate) nice: u8,
-    /// The time limit of a compile, after which it is killed. Builds wait a little longer for another process that gives
-    /// no heartbeat
+    /// The time limit of a compile, after which it is killed
+    ///
+    /// Builds wait a little longer for another process that gives no heartbeat.
     #[arg(long, default_value_t = 600.0, value_parser = seconds, value_name = "SECONDS")]
     pub(crate) deadline: f64,
-    /// How the store is used: enable (read and write), force (compile all, replace entries), disable (not at all),
-    /// read-only (read, write nothing), require (read; a miss is an error)
+    /// How the store is used: enable, force, disable, read-only or require
+    ///
+    /// enable reads and writes; force compiles all and replaces entries; disable does not use the store; read-only
+    /// writes nothing; require writes nothing, and a miss is an error.
     #[arg(long = "op_compiler_cache_mode", visible_alias = "cache-mode", default_value_t = CacheMode::Enable)]
     #[arg(value_name = "MODE", value_parser = mode)]
     pub(crate) cache_mode: CacheMode,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// The size of a dimension that a network leaves open: by its name, --dim batch=1, or by input and axis,
-    /// --dim INPUT:AXIS=1. A name that no input has is an error
+    /// The size of a dimension that a network leaves open
+    ///
+    /// By its name, --dim batch=1, or by input and axis, --dim INPUT:AXIS=1. A name that no input has is an error.
     #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dim)]
     pub(crate) dims: Vec<(String, i64)>,
-    /// An option of the target's compiler, for all kernels: deterministic=true, op_impl_mode=high_precision, coreNum=8,
-    /// coreType=VectorCore, op_bank_path=DIR, mdl_bank_path=DIR, op_impl_mode_list=MatMul:high_precision,... An empty value
-    /// unsets the option of a descriptor. A name that neither the target nor a descriptor has is an error, and so is a
-    /// value that the target's option does not take
+    /// An option of the target's compiler, for all kernels
+    ///
+    /// Such as deterministic=true, op_impl_mode=high_precision, coreNum=8, coreType=VectorCore, op_bank_path=DIR,
+    /// mdl_bank_path=DIR, op_impl_mode_list=MatMul:high_precision,... An empty value unsets the option of a
+    /// descriptor.
+    ///
+    /// A name that neither the target nor a descriptor has is an error, and so is a value that the target's option
+    /// does not take.
     #[arg(long = "option", value_name = "NAME=VALUE", value_parser = name_and_value)]
     pub(crate) options: Vec<(String, String)>,
-    /// The directory of the CANN toolkit [default: $ASCEND_HOME_PATH, $ASCEND_TOOLKIT_HOME or $ASCEND_OPP_PATH, if unset
-    /// the usual directories]
+    /// The directory of the CANN toolkit
+    ///
+    /// [default: $ASCEND_HOME_PATH, $ASCEND_TOOLKIT_HOME or $ASCEND_OPP_PATH, if unset the usual directories]
     #[arg(long = "cann", value_name = "DIR")]
     pub(crate) cann: Option<PathBuf>,
-    /// How CANN's compiler is run: workers (Python processes that import it once), process (one process per compile), or
-    /// auto. The kernels are the same
+    /// How CANN's compiler is run
+    ///
+    /// workers are Python processes that import it once; process is one process per compile. The kernels are the
+    /// same.
     #[arg(long = "cann-driver", value_name = "DRIVER", default_value = "auto")]
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(["auto", "workers", "process"]))]
     pub(crate) cann_driver: String,
-    /// A file or directory that the compiler reads for some kernels: its content is part of every key, and the compiler may
-    /// read it. In addition to those of OPKEEP_TOOLCHAIN_INPUTS
+    /// A file or directory that the compiler reads for some kernels
+    ///
+    /// Its content is part of every key, and the compiler may read it, in addition to those of
+    /// OPKEEP_TOOLCHAIN_INPUTS.
     #[arg(long = "toolchain-input", value_name = "PATH")]
     pub(crate) toolchain_inputs: Vec<PathBuf>,
-    /// Build with the vendor's debug level (0 to 4); kernels with a level other than 0 are never stored
+    /// Build with the vendor's debug level, 0 to 4
+    ///
+    /// Kernels with a level other than 0 are never stored.
     #[arg(long = "op_debug_level", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) op_debug_level: Option<u8>,
-    /// A file with a line op_debug_config=oom,ccec_g,... and, for some operators only, a line op_debug_list=NODE,
-    /// OpType::TYPE,...; kernels with debug options are never stored. An empty list or an empty FILE turns it off
+    /// A file with the vendor's debug options
+    ///
+    /// It has a line op_debug_config=oom,ccec_g,... and, for some operators only, a line
+    /// op_debug_list=NODE,OpType::TYPE,... Kernels with debug options are never stored. An empty list or an empty
+    /// FILE turns it off.
     #[arg(long = "op_debug_config", value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) op_debug_config: Option<PathBuf>,
 }

@@ -28,20 +28,31 @@ pub(crate) enum Verbosity {
     Verbose,
 }
 
+/// The title of these arguments in help texts.
+const GLOBAL: &str = "Global options";
+
 /// The arguments of all commands.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct UiArgs {
-    /// The format of results. With json, stdout has one object (see docs/json.md), and stderr everything else
-    #[arg(long, global = true, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
+    /// The format of results
+    ///
+    /// With json, stdout has one object, which docs/json.md describes, and stderr has everything else.
+    #[arg(long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Format::Text, value_name = "FORMAT")]
     pub(crate) format: Format,
-    /// Say less: no progress, no notes, and of a build only failures and the sum
-    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    /// Print less
+    ///
+    /// No progress and no notes, and of a build only failures and the sum.
+    #[arg(long, short, global = true, help_heading = GLOBAL, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Say more: of a build, each kernel with the reason of its compile
-    #[arg(long, short, global = true, action = ArgAction::Count)]
+    /// Print more
+    ///
+    /// Of a build, each kernel with the reason of its compile.
+    #[arg(long, short, global = true, help_heading = GLOBAL, action = ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Use colours: auto on a terminal, unless NO_COLOR is set; CLICOLOR_FORCE=1 uses them everywhere
-    #[arg(long, global = true, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN")]
+    /// When texts have colours
+    ///
+    /// auto uses them on a terminal, unless NO_COLOR is set; CLICOLOR_FORCE=1 uses them everywhere.
+    #[arg(long, global = true, help_heading = GLOBAL, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN")]
     pub(crate) color: ColorMode,
 }
 

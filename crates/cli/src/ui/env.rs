@@ -48,6 +48,11 @@ pub(crate) fn variables() -> Variables {
     Variables::new(PREFIX, Arc::new(|name: &str| std::env::var_os(name))).with_home(std::env::home_dir())
 }
 
+/// Returns the width of the terminal that the environment states, for an output that is none.
+pub(crate) fn columns() -> Option<usize> {
+    var("COLUMNS")?.to_str()?.parse().ok()
+}
+
 /// Returns the store's directory from the environment, for a command line that names none.
 pub(crate) fn cache_dir() -> Option<PathBuf> {
     let below = |directory: OsString| PathBuf::from(directory).join("opkeep");

@@ -12,6 +12,7 @@ pub(crate) mod caller;
 pub(crate) mod config;
 pub(crate) mod env;
 pub(crate) mod file_limit;
+pub(crate) mod help;
 pub(crate) mod hints;
 pub(crate) mod interrupt;
 pub(crate) mod json;

@@ -37,6 +37,8 @@ mod golden;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
+mod help;
+#[cfg(test)]
 mod in_process;
 #[cfg(test)]
 mod interrupted;

@@ -11,7 +11,6 @@ use opkeep::{BuildReport, Outcome, ViewConfig, ViewGroup};
 use opkeep_framework_cache::FrameworkFiles;
 
 use self::output::{BuildOutput, UnreadableOutput};
-use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
 use crate::flags::remote::RemoteArgs;
 use crate::flags::trust::TrustArgs;
@@ -22,12 +21,30 @@ use crate::ui::env;
 use crate::ui::output::{ExitStatus, Output};
 use report::{interrupted, network_name, note_targets, print_report, report_text, with_progress};
 
-/// Build networks or operators: compile new and changed kernels, reuse the others, write rank_N/kernel_meta
+/// The details of build.
+const DETAILS: &str = "\
+`opkeep --help` lists the environment variables.
+
+Exit code 0: all kernels are built; 1: a kernel failed, or an input is not a model; 2: wrong usage,
+or nothing could be built.
+
+Examples:
+  opkeep build resnet50.onnx --target cpu --dim batch=1
+    builds a network whose first dimension is open
+  RANK_ID=3 opkeep build kernel_meta --target Ascend910B1
+    builds the descriptors in a directory, into rank_3/kernel_meta
+  opkeep build models --remote redis://HOST
+    shares the kernels with other hosts";
+
+/// Build networks or operators: compile new and changed kernels, reuse the others
+///
+/// The kernels are then in rank_N/kernel_meta, where frameworks read them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = ENVIRONMENT)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
-    /// Networks (.onnx), operator descriptors (.info), or directories of them; links and pseudo file systems (/proc) below
-    /// a directory are skipped
+    /// Networks (.onnx), operator descriptors (.info), or directories of them
+    ///
+    /// Links and pseudo file systems (/proc) below a directory are skipped.
     #[arg(required = true, value_name = "PATH")]
     pub(crate) inputs: Vec<PathBuf>,
     #[command(flatten)]
@@ -42,12 +59,15 @@ pub(crate) struct Args {
     /// Write kernels to this directory instead of rank_N/kernel_meta
     #[arg(long, value_name = "DIR", conflicts_with = "no_kernel_meta")]
     pub(crate) kernel_meta: Option<PathBuf>,
-    /// Replace kernels in kernel_meta that opkeep did not write, and release kernels by debug kernels. Foreign kernels go
-    /// to a quarantine, from which `opkeep repair --undo DIR` restores them
+    /// Replace kernels in kernel_meta that opkeep did not write
+    ///
+    /// Also release kernels by debug kernels. Foreign kernels go to a quarantine, from which `opkeep repair --undo
+    /// DIR` restores them.
     #[arg(long, conflicts_with = "no_kernel_meta")]
     pub(crate) replace: bool,
-    /// Also reuse imported kernels where none was compiled by opkeep: of an equal job, target and options, but of an unknown
-    /// toolchain; see opkeep help import
+    /// Also reuse imported kernels where none was compiled by opkeep
+    ///
+    /// They are of an equal job, target and options, but of an unknown toolchain; see opkeep help import.
     #[arg(long)]
     pub(crate) trust_imported: bool,
 }

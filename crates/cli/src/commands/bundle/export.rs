@@ -28,36 +28,49 @@ use crate::ui::text::{Text, bytes, columns, counted};
 /// The details of export.
 const DETAILS: &str = "\
 Without --plan and --keys, all kernels of the store are exported; with --target those of that
-target. Each is judged before: a kernel that is damaged or not valid is left out, and so are
-kernels that opkeep import took from a framework, whose toolchain is unknown, and kernels that only
-their backend can judge. With --trusted-keys, kernels are left out that none of these keys signed.
-The same kernels give the same bytes, on every machine with this version of opkeep. Times are not
-in a bundle, nor when a kernel was used; signatures are.
+target. Each is judged before: a kernel that is damaged or not valid is left out, and so are kernels
+that opkeep import took from a framework, whose toolchain is unknown, and kernels that only their
+backend can judge. With --trusted-keys, kernels are left out that none of these keys signed. The
+same kernels give the same bytes, on every machine with this version of opkeep. Times are not in a
+bundle, nor when a kernel was used; signatures are.
+
 With --sign-key, the index and each kernel are signed: that states that you vouch for all of them. A
 note says how many of them have neither a signature of this key nor one of this host: other hosts
 may have compiled those, or this host before it had keys.
+
 FILE appears when it is complete. It replaces an existing bundle or an empty file, and no other.
 Next: `opkeep bundle import FILE` on another host.
+
 Exit code 0: FILE has what was asked for; 1: it lacks kernels that are damaged, not valid, or not in
-the store; 2: there is nothing to export, or FILE cannot be written.";
+the store; 2: there is nothing to export, or FILE cannot be written.
+
+Examples:
+  opkeep bundle export --target cpu --output cpu.bundle
+    exports the kernels of one target
+  opkeep bundle export --plan model.onnx --target cpu --output - | ssh HOST opkeep bundle import -
+    copies the kernels of a network to another host";
 
 /// Write kernels of the store to one compressed file
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
-    /// Export the kernels of this network (.onnx), descriptor (.info), or directory of them; may be given several times. The
-    /// flags that choose the kernels of a build choose them here
+    /// Export the kernels of this network (.onnx), descriptor (.info), or directory
+    ///
+    /// May be given several times. The flags that choose the kernels of a build choose them here.
     #[arg(long = "plan", value_name = "MODEL")]
     plans: Vec<PathBuf>,
-    /// Export the kernels whose keys are in this file, one a line: 64 hexadecimal digits, as the members `key` of the kernels in the
-    /// result of `opkeep explain --format json` are
+    /// Export the kernels whose keys are in this file, one a line
+    ///
+    /// A key has 64 hexadecimal digits, as the members `key` of the kernels in the result of `opkeep explain --format
+    /// json`.
     #[arg(long, value_name = "FILE", conflicts_with = "plans")]
     keys: Option<PathBuf>,
     /// The file to write; `-` is the standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// Sign the index and each kernel with the secret key in this file. No environment variable names it: you vouch for all
-    /// kernels, those included that other hosts compiled
+    /// Sign the index and each kernel with the secret key in this file
+    ///
+    /// No environment variable names it: you vouch for all kernels, those included that other hosts compiled.
     #[arg(long, value_name = "FILE")]
     sign_key: Option<PathBuf>,
     #[command(flatten)]

@@ -34,19 +34,30 @@ Each kernel is checked byte for byte against the index, and judged as a kernel o
 enters the store. A kernel that the store has stays; one that is damaged there, or that no trusted
 key signed, is replaced. The first build that uses an imported kernel judges it once more, by the
 rules of its own backend. Importing a bundle again changes nothing.
+
 With --trusted-keys, a bundle is taken only if one of these keys signed its index, and a kernel only
 if one of them signed it; opkeep bundle export --sign-key signs both. Nothing of a bundle is
 decompressed before.
+
 Next: builds take the kernels from the store; opkeep stats counts them.
+
 Exit code 0: all kernels are in the store; 1: some were refused; 2: a FILE cannot be read, is
-incomplete or is not signed as demanded, or the store cannot be written.";
+incomplete or is not signed as demanded, or the store cannot be written.
+
+Examples:
+  opkeep bundle import resnet50.bundle
+    takes the kernels of a bundle into the store
+  opkeep bundle import resnet50.bundle --trusted-keys @trusted-keys
+    takes only what a trusted key signed";
 
 /// The maximum number of bytes that are decompressed at once, in several blocks.
 const MAX_BATCH_BYTES: u64 = 64 << 20;
 
-/// Take the kernels of bundles into the store, each checked as if it came from a remote cache
+/// Take the kernels of bundles into the store
+///
+/// Each kernel is checked as if it came from a remote cache.
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     /// The bundles; `-` is the standard input
     #[arg(required = true, value_name = "FILE")]

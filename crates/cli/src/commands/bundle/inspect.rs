@@ -21,13 +21,19 @@ use crate::ui::text::{Text, bytes, columns, counted, shortened};
 const DETAILS: &str = "\
 Every byte is checked, and every kernel judged as by opkeep bundle import, which takes none that is
 not valid. The names of signers are stated by the bundle; with --trusted-keys they are checked.
+
 Next: `opkeep bundle import FILE`.
+
 Exit code 0: all kernels are valid; 1: some are not, or no trusted key signed the index; 2: FILE
-cannot be read, or is no complete bundle.";
+cannot be read, or is no complete bundle.
+
+Examples:
+  opkeep bundle inspect resnet50.bundle
+    lists the kernels of a bundle";
 
 /// List the kernels of a bundle, and check each
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     /// The bundle; `-` is the standard input
     #[arg(value_name = "FILE")]

@@ -17,17 +17,21 @@ A bundle is one compressed file with the kernels of a store, of a network, or of
 an index of them. It ships a cache in a container image, beside a wheel, or to hosts without a
 network. The same kernels give the same bytes, so a bundle can be an input of a reproducible build.
 
-To ship      opkeep bundle export --plan resnet50.onnx --output resnet50.bundle
-To use       opkeep bundle import resnet50.bundle
-To look      opkeep bundle inspect resnet50.bundle
-
 The writer of a bundle chooses the code that its readers run: take it from a place that you trust,
 or sign it (export --sign-key) and have readers demand that (import --trusted-keys). Keys: see
-opkeep help key.";
+opkeep help key.
+
+Examples:
+  opkeep bundle export --plan resnet50.onnx --output resnet50.bundle
+    ships the kernels of a network
+  opkeep bundle import resnet50.bundle
+    takes them into the store of another host
+  opkeep bundle inspect resnet50.bundle
+    lists and checks them";
 
 /// Export kernels to one file, import them elsewhere, look into such a file
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: BundleCommand,

@@ -23,7 +23,6 @@ use serde::Serialize;
 use self::output::{ChangeOutput, KernelOutput, MAX_CHARACTERS, NearestOutput, RemoteOutput};
 use crate::commands::build::output::{ImportedOutput, UnreadableOutput};
 use crate::commands::build::report::note_targets;
-use crate::flags::ENVIRONMENT;
 use crate::flags::compile::CompileArgs;
 use crate::flags::remote::RemoteArgs;
 use crate::flags::trust::TrustArgs;
@@ -33,21 +32,42 @@ use crate::setup::targets::{TargetRequests, split_by_target};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{self, Text, counted, shortened};
 
-/// Report for each kernel whether it is stored, and for a miss whether the remote cache has it, and how it differs from the
-/// nearest stored kernel; or what is stored under a key, or of a framework. Compiles nothing
+/// The two ways to call it.
+const USAGE: &str =
+    "opkeep explain [OPTIONS] <PATH|KEY>...\n       opkeep explain [OPTIONS] --framework <NAME>";
+
+/// The details of explain.
+const DETAILS: &str = "\
+`opkeep --help` lists the environment variables.
+
+Examples:
+  opkeep explain model.onnx --target cpu
+    reports what a build would compile, and why
+  opkeep explain new.info --against old.info
+    reports how two descriptors differ
+  opkeep explain --framework triton --kernel add_kernel
+    reports what is stored for a kernel of Triton";
+
+/// Report why each kernel would be a hit or a miss, without compiling
+///
+/// For a miss, the report has what the remote cache has of it, and how it differs from the nearest stored kernel.
+/// A key, Triton's directory or --framework reports what is stored.
 #[derive(Debug, clap::Args)]
-#[command(after_help = ENVIRONMENT)]
+#[command(after_long_help = DETAILS, override_usage = USAGE)]
 #[command(group = ArgGroup::new("what").required(true).multiple(true).args(["inputs", "framework"]))]
 pub(crate) struct Args {
-    /// Networks (.onnx), operator descriptors (.info), or directories of them; Triton's directory (TRITON_CACHE_DIR), or that
-    /// of one of its keys; or the key of an entry, of which four digits are enough if no other key begins with them
+    /// Networks (.onnx), descriptors (.info), directories of them, or keys of entries
+    ///
+    /// Also Triton's directory (TRITON_CACHE_DIR), or that of one of its keys. Of the key of an entry, four digits
+    /// are enough if no other key begins with them.
     #[arg(conflicts_with = "framework", value_name = "PATH|KEY")]
     pub(crate) inputs: Vec<PathBuf>,
     /// Report instead how the only input differs from this descriptor
     #[arg(long, value_name = "FILE", conflicts_with = "framework")]
     pub(crate) against: Option<PathBuf>,
-    /// Report instead what is stored for this framework, such as triton, and how the keys of each kernel differ; with
-    /// --target for that target only
+    /// Report instead what is stored for this framework, such as triton
+    ///
+    /// The report has how the keys of each kernel differ; with --target for that target only.
     #[arg(long, value_name = "NAME")]
     pub(crate) framework: Option<String>,
     /// Report this kernel of the framework only

@@ -24,10 +24,27 @@ use crate::ui::output::{ExitStatus, Output, chain};
 use crate::ui::text::Text;
 use inspected_file::{FileOutput, InspectedFile, file_text};
 
-/// Describe a .info, .json, .o, .so, .cubin, .hsaco or .kern file field by field, and check it
+/// The details of inspect.
+const DETAILS: &str = "\
+Only `opkeep verify` compares bytes.
+
+Exit code 0: all files are valid; 1: a file is not; 2: a file cannot be read, or is of no known
+kind.
+
+Examples:
+  opkeep inspect rank_0/kernel_meta/square_1.info
+    shows each field of a descriptor, and the names that frameworks give its kernel
+  opkeep inspect rank_0/kernel_meta/square_1.o
+    shows the sections and the symbols of a kernel, and what is wrong with it";
+
+/// Show the fields of kernel files, descriptors and store entries
+///
+/// A file is read only. Where a kernel has its .json, or is an entry, the report also has the findings if it is
+/// not valid.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
-    /// Operator descriptors (.info), kernel descriptions (.json), objects (.o, .so, .cubin, .hsaco) or store entries (.kern)
+    /// Descriptors (.info), kernel files (.json, .o, .so, .cubin, .hsaco) or entries (.kern)
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }

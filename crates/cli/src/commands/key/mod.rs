@@ -18,18 +18,22 @@ OPKEEP_TRUSTED_KEYS set them. Keys are texts, NAME:BASE64, as Nix has them: a ke
 A host with trusted keys and no key to sign with sends nothing, so it needs no write access to the
 remote cache. What it compiled itself it recognizes by a key in ~/.local/state/opkeep/host-key.
 
-To begin     opkeep key generate builds-1 --out builds-1.secret >> trusted-keys
-             Copy builds-1.secret to the hosts that compile, trusted-keys to all hosts.
-             There, OPKEEP_SIGN_KEY=builds-1.secret and OPKEEP_TRUSTED_KEYS=@trusted-keys.
-To replace   Generate builds-2, add it to the lists of all hosts, then sign with it. Run
-             opkeep remote push --all once on each host that compiled, for each remote cache and
-             namespace: it signs what is there already. At last, remove builds-1 from the lists:
-             what it alone signed is not taken any more, and would be compiled again.
-To retire    Remove the key from the lists. A key has no date at which it ends.";
+Changes of keys:
+  To begin    Copy builds-1.secret to the hosts that compile, trusted-keys to all hosts. There,
+              OPKEEP_SIGN_KEY=builds-1.secret and OPKEEP_TRUSTED_KEYS=@trusted-keys.
+  To replace  Generate builds-2, add it to the lists of all hosts, then sign with it. Run opkeep remote push --all
+              once on each host that compiled, for each remote cache and namespace: it signs what is there already.
+              At last, remove builds-1 from the lists: what it alone signed is not taken any more, and would be
+              compiled again.
+  To retire   Remove the key from the lists. A key has no date at which it ends.
+
+Examples:
+  opkeep key generate builds-1 --out builds-1.secret >> trusted-keys
+    makes a key pair, and adds the public key to a list";
 
 /// Make and show the keys with which hosts sign kernels for each other
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: KeyCommand,

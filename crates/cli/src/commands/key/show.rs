@@ -19,12 +19,18 @@ FILE is that of a secret key, or a list of public keys. Each public key is print
 list of trusted keys, with its signer id, which is part of the names of what this key signed. A
 secret key is never printed; its file must be of this user, with no access for others (mode 0600),
 or of root, which its group may read (mode 0440), as a secret in a container is.
-Next: `opkeep key show FILE >> trusted-keys` adds the keys to a list.
-Exit code 0: there is a key; 2: there is none, or FILE cannot be read or is refused.";
 
-/// Print the public keys and the signer ids of a secret key's file or of a list of keys
+Next: `opkeep key show FILE >> trusted-keys` adds the keys to a list.
+
+Exit code 0: there is a key; 2: there is none, or FILE cannot be read or is refused.
+
+Examples:
+  opkeep key show builds-1.secret >> trusted-keys
+    adds the public key of a secret key to a list";
+
+/// Print the public keys and the signer ids of a secret key or of a list of keys
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     /// The file of a secret key, or a list of public keys
     #[arg(value_name = "FILE")]

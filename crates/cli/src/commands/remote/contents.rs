@@ -34,7 +34,9 @@ pub(super) struct RemoteUrl {
     /// The engine [default: $OPKEEP_REMOTE]
     #[arg(value_name = "URL")]
     pub(super) url: Option<String>,
-    /// The part of the remote cache [default: $OPKEEP_REMOTE_NAMESPACE, if unset default]
+    /// The part of the remote cache
+    ///
+    /// [default: $OPKEEP_REMOTE_NAMESPACE, if unset default]
     #[arg(long, value_name = "NAME")]
     pub(super) remote_namespace: Option<Namespace>,
 }

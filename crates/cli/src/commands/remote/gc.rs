@@ -17,33 +17,42 @@ const DETAILS: &str = "\
 Without --max-size and --older-than, only what killed hosts left is deleted: leases and plans that
 nothing changed for an hour, and objects of checks; and, in a shared directory, links, pipes and
 empty directories with the names of objects. Only objects of this namespace that are named as those
-of a remote cache, and those of checks, are ever deleted. Kernels that were used within half an hour
-stay, whatever the size, unless --older-than is less. A kernel is used when it is fetched from Redis,
-and when it is stored in any other engine: an old one may still be fetched each day.
+of a remote cache, and those of checks, are ever deleted. Kernels that were used in the last half
+hour stay, whatever the size, unless --older-than is less. A kernel is used when it is fetched from
+Redis, and when it is stored in any other engine: an old one may still be fetched each day.
 
 The sizes of a target are those of its kernels, of what else is left there (bundles, leases and
 plans), and of all that is deleted. --max-size is a limit on all objects.
 
-Most engines have limits of their own, which need no command: Redis maxmemory with
-maxmemory-policy allkeys-lru, S3 a lifecycle rule of the bucket, a server of the Remote Execution
-API its eviction. A kernel that is gone is compiled again. A shared directory has no limit: run
-this from time to time. See docs/remote.md.
-Exit code 0: done; 1: something could not be deleted; 2: the engine cannot be reached, refuses
-these credentials, or has no listing.";
+Most engines have limits of their own, which need no command: Redis maxmemory with maxmemory-policy
+allkeys-lru, S3 a lifecycle rule of the bucket, a server of the Remote Execution API its eviction. A
+kernel that is gone is compiled again. A shared directory has no limit: run this from time to time.
+See docs/remote.md.
 
-/// Evict kernels from a remote cache, the longest unused first, and delete stale leases
+Exit code 0: done; 1: something could not be deleted; 2: the engine cannot be reached, refuses these
+credentials, or has no listing.
+
+Examples:
+  opkeep remote gc file:///shared/opkeep --max-size 20G
+    evicts from a shared directory";
+
+/// Evict the longest unused kernels of a remote cache, and delete stale leases
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     #[command(flatten)]
     remote: RemoteUrl,
     /// Report what would be deleted, and delete nothing
     #[arg(long)]
     dry_run: bool,
-    /// The size that may remain of all objects of each target: 300M (300 MiB), 2G (2 GiB), or bytes [default: no limit]
+    /// The size that may remain of all objects of each target: 300M, 2G
+    ///
+    /// The letters K, M and G are powers of 1024; without one it is a number of bytes. [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_size: Option<u64>,
-    /// Delete kernels that were not used for this long, even within the size: 30d, 12h, 45m, 10s
+    /// Delete kernels that were not used for this long: 30d, 12h, 45m, 10s
+    ///
+    /// Even within the size.
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Option<Duration>,
 }

@@ -14,15 +14,22 @@ use crate::ui::text::{Text, bytes, columns, counted};
 const DETAILS: &str = "\
 Not every engine lists its objects: see opkeep remote check. The time since a kernel was used is
 that since it was stored, except with Redis.
-Exit code 0: done; 2: the engine cannot be reached, refuses these credentials, or has no listing.";
+
+Exit code 0: done; 2: the engine cannot be reached, refuses these credentials, or has no listing.
+
+Examples:
+  opkeep remote ls redis://HOST --long
+    lists each kernel";
 
 /// List the kernels of a remote cache by target
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     #[command(flatten)]
     remote: RemoteUrl,
-    /// List each kernel: its key, size, the time since it was used, and the signer
+    /// List each kernel
+    ///
+    /// A line has its key, its size, the time since it was used, and the signer.
     #[arg(long)]
     long: bool,
 }

@@ -14,19 +14,29 @@ use crate::ui::output::{ExitStatus, Output};
 /// The help on engines.
 const DETAILS: &str = "\
 URL names an engine that exists, in which hosts share kernels:
-  redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE][?prefix=P], rediss://... with TLS
-  s3://BUCKET[/PREFIX][?endpoint=URL][&region=R][&style=path|virtual][&profile=P]
-                          the access comes from AWS_ACCESS_KEY_ID, ... or AWS's files
-  grpc://HOST:PORT[/INSTANCE], grpcs://... with TLS
-                          a server of the Remote Execution API; the access comes from
-                          OPKEEP_REMOTE_HEADERS or OPKEEP_REMOTE_HEADERS_FILE
-  file:///DIRECTORY       on a file system that all hosts mount
+  redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE][?prefix=P]
+    a Redis server; rediss:// with TLS
+  s3://BUCKET[/PREFIX][?OPTION=VALUE&...]
+    S3, or a server that speaks it, with the options endpoint (a URL), region, style (path or virtual) and profile;
+    the access comes from AWS_ACCESS_KEY_ID, ... or AWS's files
+  grpc://HOST:PORT[/INSTANCE]
+    a server of the Remote Execution API; grpcs:// with TLS; the access comes from OPKEEP_REMOTE_HEADERS or
+    OPKEEP_REMOTE_HEADERS_FILE
+  file:///DIRECTORY
+    on a file system that all hosts mount
+
 Servers that speak TLS: OPKEEP_REMOTE_TLS_CA, OPKEEP_REMOTE_TLS_CERTIFICATE and
-OPKEEP_REMOTE_TLS_KEY name PEM files. Begin with `opkeep remote check URL`. See docs/remote.md.";
+OPKEEP_REMOTE_TLS_KEY name PEM files. See docs/remote.md.
+
+Examples:
+  opkeep remote check redis://HOST
+    reports what a server really does
+  opkeep remote stats
+    counts what is in the remote cache that OPKEEP_REMOTE names";
 
 /// Check the engine of a remote cache, and manage what is in it
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: RemoteCommand,

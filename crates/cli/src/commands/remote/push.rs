@@ -21,10 +21,10 @@ use crate::ui::text::{Text, counted};
 
 /// The details of push.
 const DETAILS: &str = "\
-A build sends what it compiled by itself. What it could not send, since the engine was gone, slow
-or full, or since the build was killed, is marked in the store, and sent by the next build or by
-this command. A mark names the engine, without credentials, and the namespace: kernels are sent where
-the build would have sent them, and nowhere else. Marks of earlier versions name none: no build sends
+A build sends what it compiled by itself. What it could not send, since the engine was gone, slow or
+full, or since the build was killed, is marked in the store, and sent by the next build or by this
+command. A mark names the engine, without credentials, and the namespace: kernels are sent where the
+build would have sent them, and nowhere else. Marks of earlier versions name none: no build sends
 those kernels, and this command sends them.
 
 A kernel that the engine has stays there, unless a build found it to be wrong. With trusted keys and
@@ -33,18 +33,24 @@ keys of which none is that of the signing key, a kernel replaces the one there, 
 cannot judge.
 
 With --all, every valid kernel of the store is sent, to fill a new remote cache or namespace, or to
-sign with a new key what an earlier one signed. A
-kernel that no build has validated yet, such as one of a bundle, is validated before. Kernels that
-opkeep import took from a framework are never sent, nor are files that work only on this machine. With
---sign-key, kernels are signed as a build signs them: those that this host compiled. With
---trusted-keys as well, a kernel that another host signed for another namespace is not sent to this
-one.
+sign with a new key what an earlier one signed. A kernel that no build has validated yet, such as
+one of a bundle, is validated before. Kernels that opkeep import took from a framework are never
+sent, nor are files that work only on this machine. With --sign-key, kernels are signed as a build
+signs them: those that this host compiled. With --trusted-keys as well, a kernel that another host
+signed for another namespace is not sent to this one.
+
 Exit code 0: all that may be sent was sent; 1: something could not be sent; 2: the store cannot be
-opened or written, URL is not valid, nothing signs kernels, or OPKEEP_REMOTE_MODE is read or off.";
+opened or written, URL is not valid, nothing signs kernels, or OPKEEP_REMOTE_MODE is read or off.
+
+Examples:
+  opkeep remote push redis://HOST
+    sends what builds could not send
+  opkeep remote push redis://HOST --all
+    fills a new remote cache from the store";
 
 /// Send the kernels of the store that builds could not send to a remote cache
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     #[command(flatten)]
     remote: RemoteUrl,
@@ -52,7 +58,9 @@ pub(crate) struct Args {
     store: StoreArgs,
     #[command(flatten)]
     trust: TrustArgs,
-    /// Send all kernels of the store, except imported ones and files that work only on this machine
+    /// Send all kernels of the store, not only those that builds could not send
+    ///
+    /// Imported kernels are not sent, nor are files that work only on this machine.
     #[arg(long)]
     all: bool,
 }

@@ -12,14 +12,19 @@ use crate::ui::text::{Text, bytes, counted};
 /// The details of stats.
 const DETAILS: &str = "\
 A plan is the set of kernels of one build. Its object is a counter of a few bytes, by which hosts
-that wait see that there are new kernels of the plan. A bundle has all kernels of a plan. A lease says
-that a host compiles a kernel at this moment. Hits and compiles are in the statistics of each host's
-store: opkeep stats.
-Exit code 0: done; 2: the engine cannot be reached, refuses these credentials, or has no listing.";
+that wait see that there are new kernels of the plan. A bundle has all kernels of a plan. A lease
+says that a host compiles a kernel at this moment. Hits and compiles are in the statistics of each
+host's store: opkeep stats.
+
+Exit code 0: done; 2: the engine cannot be reached, refuses these credentials, or has no listing.
+
+Examples:
+  opkeep remote stats redis://HOST
+    counts the kernels, bundles and leases";
 
 /// Report the kernels, bundles and leases of a remote cache
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     #[command(flatten)]
     remote: RemoteUrl,

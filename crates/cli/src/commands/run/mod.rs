@@ -37,19 +37,37 @@ use crate::ui::text::Text;
 use profile::{Profile, StepOutput};
 use tensors::{ComparisonOutput, TensorOutput, comparison_text, tensor_text};
 
+/// The details of run.
+const DETAILS: &str = "\
+Exit code 0: the model ran, and its outputs are equal to the references; 1: a kernel failed, or an
+output differs; 2: the model or an input cannot be read.
+
+Examples:
+  opkeep run model.onnx --input x.pb --compare y.pb
+    runs a network, and compares its output with a reference
+  opkeep run square.info --input-values 1,4,9
+    runs one operator
+  opkeep run model.onnx --input-fill random:1 --profile
+    shows the time of each operator";
+
 /// Build a network or an operator, run it, and compare its outputs with references
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     /// A network (.onnx) or an operator descriptor (.info)
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     #[command(flatten)]
     pub(crate) inputs: InputArgs,
-    /// Write each output to this directory as output_<i>.npy, in the network's order
+    /// Write each output to this directory as output_<i>.npy
+    ///
+    /// The outputs have the network's order.
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Compare an output with a reference (.pb or .npy); exit code 1 if they differ. A reference is for the output that the
-    /// file names; without such a name, for the next output in order
+    /// Compare an output with a reference (.pb or .npy)
+    ///
+    /// The exit code is 1 if they differ. A reference is for the output that the file names; without such a name, for
+    /// the next output in order.
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Vec<PathBuf>,
     #[command(flatten)]

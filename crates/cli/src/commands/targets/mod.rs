@@ -13,8 +13,18 @@ use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::Text;
 use ascend::{AscendOutput, ascend};
 
+/// The details of targets.
+const DETAILS: &str = "\
+Exit code 0: each toolchain works; 1: one is missing or incomplete, and the report states what is
+missing.
+
+Examples:
+  ASCEND_HOME_PATH=/usr/local/Ascend/latest opkeep targets
+    reports what a toolkit has";
+
 /// List the targets, their toolchains and their operators
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {}
 
 /// The result as JSON.

@@ -30,35 +30,54 @@ use kernels::VerifyTally;
 
 /// The details of verify.
 const DETAILS: &str = "\
-Each kernel is valid or refused. Findings have codes (OPV001, ...): errors refuse a kernel,
-warnings and notes do not. A .json is checked with the object of its name or of its binFileName
-(.o, .so, lib*.so), and a .json that only lists parts with its parts.
-In a store, every entry is read in full: all bytes, the kernel, and whether it is the kernel of
-its key. Builds may use the store meanwhile. Other files in the store are reported.
-`opkeep repair` repairs a store.
-In a directory, all directories with kernels are checked: stores, the caches that MindSpore, AKG
-and CANN write, CANN's work directories, operator packages, their build trees, and pairs
-elsewhere. Links to directories are followed, each directory is checked once, and a link to a
-directory above the named one is reported. Pseudo file systems (/proc, /sys) are skipped.
-A kernel in a cache is intact, damaged, an orphan, for another chip, or in progress: written
-within half an hour, open or locked. It is for another chip if its object, by its machine and
-e_flags, is not for the chip that the descriptor (.info) beside it or the directory's name states;
-without these, if it differs from the other kernels of the directory. The report states what the
-framework does with it, and which kernels a rank lacks that other ranks have. `opkeep repair DIR`
-repairs damaged kernels and orphans.
+Each kernel is valid or refused. Findings have codes (OPV001, ...): errors refuse a kernel, warnings
+and notes do not. A .json is checked with the object of its name or of its binFileName (.o, .so,
+lib*.so), and a .json that only lists parts with its parts.
+
+In a store, every entry is read in full: all bytes, the kernel, and whether it is the kernel of its
+key. Builds may use the store meanwhile. Other files in the store are reported. `opkeep repair`
+repairs a store.
+
+In a directory, all directories with kernels are checked: stores, the caches that MindSpore, AKG and
+CANN write, CANN's work directories, operator packages, their build trees, and pairs elsewhere.
+Links to directories are followed, each directory is checked once, and a link to a directory above
+the named one is reported. Pseudo file systems (/proc, /sys) are skipped.
+
+A kernel in a cache is intact, damaged, an orphan, for another chip, or in progress: written in the
+last half hour, open or locked. It is for another chip if its object, by its machine and e_flags, is
+not for the chip that the descriptor (.info) beside it or the directory's name states; without
+these, if it differs from the other kernels of the directory. The report states what the framework
+does with it, and which kernels a rank lacks that other ranks have. `opkeep repair DIR` repairs
+damaged kernels and orphans.
+
 In Triton's directory (TRITON_CACHE_DIR), a kernel is intact if its list and its metadata can be
 read, all its files are there and the object has the kernel; and if the store has an entry of its
 key, if all files have the bytes of it. Bytes of kernels that are not stored cannot be compared.
-Exit code 1: a kernel was refused, a store or cache has problems, or a rank lacks kernels; 2: a
-file could not be checked, a path has no kernel, or --op_compiler_cache_dir names no store.";
 
-/// Check the store, caches of frameworks, or kernels in files. Changes nothing
+Exit code 1: a kernel was refused, a store or cache has problems, or a rank lacks kernels; 2: a file
+could not be checked, a path has no kernel, or --op_compiler_cache_dir names no store.
+
+Examples:
+  opkeep verify
+    checks the store that builds use
+  opkeep verify rank_0/kernel_meta
+    checks the kernels of a directory
+  opkeep verify /data/training
+    checks all caches below a directory, and compares the ranks";
+
+/// Check the store, caches of frameworks, or kernels in files
+///
+/// Changes nothing, and may run beside builds.
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
-    /// Kernel descriptions (.json), objects (.o, .so), store entries (.kern) or directories of them; a store or the
-    /// directory of one of its targets; caches of frameworks (kernel_meta, akg_kernel_meta, kernel_cache), Triton's
-    /// directory, or directories above them [default: the store that builds use]
+    /// Kernel files, stores, caches of frameworks, or directories of them
+    ///
+    /// Kernel descriptions (.json), objects (.o, .so) or store entries (.kern); a store or the directory of one of
+    /// its targets; caches of frameworks (kernel_meta, akg_kernel_meta, kernel_cache), Triton's directory, or
+    /// directories above them.
+    ///
+    /// [default: the store that builds use]
     #[arg(value_name = "PATH", conflicts_with = "cache_dir")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
@@ -66,8 +85,11 @@ pub(crate) struct Args {
     /// The number of entries that are read at once [default: one per processor]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// The target of the kernels: cpu (this host), aicpu, or a chip such as Ascend910B1 [default: the target that the
-    /// object states, or any; in a store, the one that the directory is named after]
+    /// The target of the kernels: cpu, aicpu, or a chip such as Ascend910B1
+    ///
+    /// cpu is this host.
+    ///
+    /// [default: the target that the object states, or any; in a store, the one that the directory is named after]
     #[arg(long, visible_alias = "soc_version", value_name = "TARGET")]
     pub(crate) target: Option<String>,
 }

@@ -20,34 +20,43 @@ use crate::ui::text::{Text, one_line, padding};
 
 /// The details of check.
 const DETAILS: &str = "\
-Several clients, each with a connection of its own, store objects, claim the same leases at the
-same moment, and renew and release each other's. A line says what the server does, and what that
-means for a build. All is below v1/check/ or, with a namespace, below v1/NAMESPACE/check-, with 16
-random digits, and is deleted at the end; what a killed check leaves, remote gc deletes after an
-hour. Credentials that reach one namespace only need that one. The check takes some seconds, and up
-to a minute if the server is slow.
+Several clients, each with a connection of its own, store objects, claim the same leases at the same
+moment, and renew and release each other's. A line says what the server does, and what that means
+for a build. All is below v1/check/ or, with a namespace, below v1/NAMESPACE/check-, with 16 random
+digits, and is deleted at the end; what a killed check leaves, remote gc deletes after an hour.
+Credentials that reach one namespace only need that one. The check takes some seconds, and up to a
+minute if the server is slow.
 
-With the default number of clients, the check stores 260 KiB in small objects, and needs less than
-2 MiB of a Redis server's memory for them. Then it stores one larger object after another: up to
-32 MiB if the server has no limit; if it has one, of a size that needs an eighth of its free space at
+With the default number of clients, the check stores 260 KiB in small objects, and needs less than 2
+MiB of a Redis server's memory for them. Then it stores one larger object after another: up to 32
+MiB if the server has no limit; if it has one, of a size that needs an eighth of its free space at
 most; and up to 1 MiB if it does not state its space. So it evicts nothing of other programs, unless
 the server is full already.
 
 A lease saves work and is never needed for a correct result: without exclusive creates, or if
 several clients get the same one, several hosts may compile the same kernel.
-Exit code 0: builds can use it, if only for reading; 1: it answers, and what is stored does not
-come back; 2: it cannot be reached, refuses these credentials, or URL is not valid.";
+
+Exit code 0: builds can use it, if only for reading; 1: it answers, and what is stored does not come
+back; 2: it cannot be reached, refuses these credentials, or URL is not valid.
+
+Examples:
+  opkeep remote check redis://HOST
+    checks a Redis server
+  opkeep remote check file:///shared/opkeep --remote-namespace team
+    checks the part of one team in a shared directory";
 
 /// Check what an engine really does, with several clients at once
 #[derive(Debug, clap::Args)]
-#[command(after_help = DETAILS)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     #[command(flatten)]
     remote: RemoteUrl,
     /// The number of clients that claim the same lease at once: 2 to 256
     #[arg(long, value_name = "N", default_value = "16", value_parser = clients)]
     clients: usize,
-    /// The number of leases that they claim; after 10 s there are no more
+    /// The number of leases that they claim
+    ///
+    /// After 10 s they claim no more.
     #[arg(long, value_name = "N", default_value = "20")]
     rounds: NonZeroUsize,
 }
