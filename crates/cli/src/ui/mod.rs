@@ -21,4 +21,3 @@ pub(crate) mod output;
 pub(crate) mod progress;
 pub(crate) mod registry;
 pub(crate) mod text;
-pub(crate) mod version;

@@ -4,13 +4,11 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 use opkeep_bundle::BundleWriter;
 use opkeep_digest::Digest;
 use opkeep_kernel_entry::member::IMPORTED;
 use opkeep_store::{Entry, EntryBuilder, Lookup, Overwrite, Store, StoreConfig, TargetStore};
-use opkeep_testkit::toolkit::python;
 use serde_json::Value;
 
 use crate::common::{Place, Ran, SQUARE, ran, square_of};
@@ -491,30 +489,4 @@ fn an_image_for_another_user_has_a_store_that_this_user_reads() {
     assert_eq!(runs_as, user);
     let build = "opkeep build square.info --target cpu --no-kernel-meta --cache-mode require --format json";
     assert_eq!(run(build, runs_as, &variables).count("reused"), 1);
-}
-
-/// Each command of `docs/bundles.md`, in the order of the page.
-#[test]
-fn the_page_works() {
-    let page = include_str!("../../../../docs/bundles.md");
-    let place = Place::new();
-    let network = place.path("lenet");
-    std::os::unix::fs::symlink(NETWORK, network).unwrap();
-    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_opkeep")).parent().unwrap();
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let mut count = 0;
-    for block in page.split("\n```").skip(1).step_by(2) {
-        let (language, text) = block.split_once('\n').unwrap();
-        let mut command: Command = match (language, python()) {
-            ("sh", _) => place.program("/bin/sh".as_ref(), &["-euc", text]),
-            ("python", Some(python)) => place.program(&python, &["-c", text]),
-            _ => continue,
-        };
-        ran(command.env("PATH", &path)).ended_with(0);
-        count += 1;
-    }
-    assert!(count >= 5, "{count} blocks");
-    for host in ["other-host", "third-host", "fourth-host"] {
-        assert!(place.path(host).join("v1").exists(), "{host}");
-    }
 }

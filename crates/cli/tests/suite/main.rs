@@ -6,6 +6,8 @@ mod common;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod book;
+#[cfg(test)]
 mod bundle;
 mod bundle_files;
 #[cfg(test)]
@@ -68,8 +70,6 @@ mod remote;
 #[cfg(test)]
 mod remote_cmd;
 #[cfg(test)]
-mod remote_page;
-#[cfg(test)]
 mod repair;
 #[cfg(test)]
 mod repair_caches;
@@ -91,7 +91,5 @@ mod triton_dir;
 mod unverifiable;
 #[cfg(test)]
 mod verify;
-#[cfg(test)]
-mod version;
 #[cfg(test)]
 mod work_dir;

@@ -155,7 +155,6 @@ impl Engine {
             outcome: built.outcome,
             reason: None,
             compile_time: None,
-            compile_began: None,
             saved_time: None,
             imported: None,
             from_remote: false,

@@ -73,7 +73,6 @@ impl KernelPipeline<'_> {
             outcome,
             reason: Some(missing.reason.clone()),
             compile_time,
-            compile_began: Some(began),
             saved_time: None,
             imported: None,
             from_remote: false,
