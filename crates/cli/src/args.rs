@@ -14,13 +14,14 @@ use crate::ui::help::laid_out;
 use crate::ui::interrupt;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::one_line;
+use crate::ui::version::{LONG_VERSION, VERSION};
 
 /// Incremental operator build: compile each kernel once, check it, reuse it everywhere
 ///
 /// Exit codes: 0 done; 1 done, and problems were found (a kernel failed, an input is not a model, damage); 2 wrong usage,
 /// an input cannot be read, or nothing could be done; 130 interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "opkeep", version, propagate_version = true, after_long_help = ENVIRONMENT)]
+#[command(name = "opkeep", version = VERSION, long_version = LONG_VERSION, propagate_version = true, after_long_help = ENVIRONMENT)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) ui: UiArgs,

@@ -60,6 +60,8 @@ pub struct Config {
     pub view: Option<ViewConfig>,
     /// The directory below which work directories are created. If unset, the system's directory for temporary files.
     pub work_dir: Option<PathBuf>,
+    /// The record that [`build`](crate::Engine::build) makes of itself, for reports. If unset, it makes none.
+    pub record: Option<RecordConfig>,
     /// The file system. Its clock decides which files of a toolchain changed too recently for their digests to be
     /// remembered, and for how long [`get_or_build`](crate::Engine::get_or_build) assumes that a toolchain is
     /// unchanged.
@@ -84,6 +86,7 @@ impl Default for Config {
             memory_bytes: 256 << 20,
             view: None,
             work_dir: None,
+            record: None,
             fs: Fs::new(),
         }
     }
@@ -110,6 +113,23 @@ impl Config {
             true => Err(BuildError::ViewInStore { view, store }),
             false => Ok(()),
         }
+    }
+}
+
+/// The record that a build makes of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordConfig {
+    /// The label of the build, such as the file name of a model.
+    pub label: String,
+    /// Whether the record is added to the store, if the build writes to one. If it cannot be written, nothing happens.
+    pub is_stored: bool,
+}
+
+impl RecordConfig {
+    /// Creates the configuration of a record that is added to the store.
+    pub fn stored(label: impl Into<String>) -> Self {
+        Self { label: label.into(), is_stored: true }
     }
 }
 

@@ -154,6 +154,7 @@ mod outcome;
 mod pipeline;
 mod plan;
 mod ready;
+mod record;
 mod report;
 mod request;
 mod runtime;
@@ -165,7 +166,7 @@ mod warning;
 mod warning_log;
 mod work_dir;
 
-pub use config::{Config, ViewConfig, ViewLocation, ViewPolicy};
+pub use config::{Config, RecordConfig, ViewConfig, ViewLocation, ViewPolicy};
 pub use debug::{DebugConfig, DebugConfigError};
 pub use engine::Engine;
 pub use error::{BuildError, KernelError};
@@ -181,6 +182,8 @@ pub use opkeep_kernel_meta::{
     ViewError,
 };
 pub use outcome::Outcome;
+pub use record::path::{CriticalPath, PathSegment, SegmentKind};
+pub use record::{BuildPhases, BuildRecord, LostTime, RecordedBuilds, RecordedHits, RecordedKernel};
 pub use report::{BuildReport, KernelReport, ViewPlacement};
 pub use request::Request;
 pub use tier::Tier;

@@ -1,7 +1,7 @@
 //! A kernel that can be used, with its outcome.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use opkeep_artifact::Artifact;
 use opkeep_digest::Digest;
@@ -17,6 +17,8 @@ pub(crate) struct ReadyKernel {
     pub(crate) outcome: Outcome,
     pub(crate) reason: Option<String>,
     pub(crate) compile_time: Option<Duration>,
+    /// The beginning of the compile, if this build compiled the kernel.
+    pub(crate) compile_began: Option<Instant>,
     /// The time that the compile took of which the kernel was found.
     pub(crate) saved_time: Option<Duration>,
     /// The kernel's provenance, if another program compiled it.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use opkeep_artifact::Artifact;
 use opkeep_descriptor::Key;
@@ -15,6 +15,7 @@ use opkeep_store::Statistics;
 use crate::outcome::Outcome;
 use crate::plan::PlannedKernel;
 use crate::ready::ReadyKernel;
+use crate::record::BuildRecord;
 use crate::{KernelError, Warning};
 
 /// The report of a build.
@@ -48,6 +49,8 @@ pub struct BuildReport {
     /// The number of kernels that this build compiled since the remote tier had no copy that it uses. 0 if a call failed, since
     /// it is not known then what the remote tier has.
     pub remote_absent: usize,
+    /// The records of the build and of those that were merged into it, if [`Config::record`](crate::Config::record) is set.
+    pub records: Vec<BuildRecord>,
 }
 
 impl BuildReport {
@@ -76,7 +79,9 @@ impl BuildReport {
             activity,
             unsent,
             remote_absent,
+            records,
         } = other;
+        self.records.extend(records);
         self.activity.add(&activity);
         self.unsent += unsent;
         self.remote_absent += remote_absent;
@@ -199,6 +204,8 @@ pub struct KernelReport {
     pub bytes: Option<usize>,
     /// The kernel, if it was built and [`Config::keep_artifacts`](crate::Config::keep_artifacts) is set.
     pub artifact: Option<Arc<Artifact>>,
+    /// The beginning of the compile, if this build compiled the kernel.
+    pub(crate) compile_began: Option<Instant>,
     /// The digests of the object and of the `.json`, if the kernel was built.
     pub(crate) digests: Option<(Digest, Digest)>,
 }
@@ -216,6 +223,7 @@ impl KernelReport {
             imported: None,
             from_remote: false,
             compile_time: None,
+            compile_began: None,
             saved_time: None,
             bytes: None,
             artifact: None,
@@ -230,6 +238,7 @@ impl KernelReport {
                 report.outcome = outcome;
                 report.reason = reason;
                 report.compile_time = ready.compile_time;
+                report.compile_began = ready.compile_began;
                 report.saved_time = ready.saved_time;
                 report.bytes = Some(artifact.object.len() + artifact.metadata.len());
                 report.artifact = Some(artifact);

@@ -21,3 +21,4 @@ pub(crate) mod output;
 pub(crate) mod progress;
 pub(crate) mod registry;
 pub(crate) mod text;
+pub(crate) mod version;

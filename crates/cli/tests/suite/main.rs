@@ -92,4 +92,6 @@ mod unverifiable;
 #[cfg(test)]
 mod verify;
 #[cfg(test)]
+mod version;
+#[cfg(test)]
 mod work_dir;

@@ -155,6 +155,7 @@ impl Engine {
             outcome: built.outcome,
             reason: None,
             compile_time: None,
+            compile_began: None,
             saved_time: None,
             imported: None,
             from_remote: false,

@@ -73,6 +73,7 @@ impl KernelPipeline<'_> {
             outcome,
             reason: Some(missing.reason.clone()),
             compile_time,
+            compile_began: Some(began),
             saved_time: None,
             imported: None,
             from_remote: false,

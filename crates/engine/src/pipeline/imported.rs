@@ -105,6 +105,7 @@ impl KernelPipeline<'_> {
             outcome: Outcome::Reused,
             reason: Some(imported.to_string()),
             compile_time: None,
+            compile_began: None,
             saved_time: None,
             imported: Some(imported),
             from_remote: false,

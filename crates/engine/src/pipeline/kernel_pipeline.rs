@@ -154,7 +154,7 @@ impl<'a> KernelPipeline<'a> {
         let JudgedEntry { artifact, digests, accept, doubt } =
             self.runtime.rules.judge(&*self.setup.backend, keyed, entry)?;
         doubt.inspect(|doubt| self.warn_of_doubt(keyed, doubt));
-        let (reason, compile_time, imported) = Default::default();
+        let (reason, compile_time, compile_began, imported) = Default::default();
         let artifact = Arc::new(artifact);
         let saved_time = Some(entry.cost()).filter(|cost| !cost.is_zero());
         let from_remote = false;
@@ -164,6 +164,7 @@ impl<'a> KernelPipeline<'a> {
             outcome,
             reason,
             compile_time,
+            compile_began,
             saved_time,
             imported,
             from_remote,

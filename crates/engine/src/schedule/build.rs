@@ -13,6 +13,8 @@ use crate::event::{Event, MissingKernel};
 use crate::explain::nearest::{self, NearestSearch};
 use crate::pipeline::{KernelPipeline, MissReason};
 use crate::plan::BuildPlan;
+use crate::record::BuildRecord;
+use crate::record::recorder::{Phase, Recorder};
 use crate::report::{BuildReport, KernelReport};
 use crate::runtime::Runtime;
 use crate::schedule::compile_times::CompileTimes;
@@ -21,7 +23,7 @@ use crate::schedule::remote_wait::longest_wait;
 use crate::schedule::spread::shuffle_windows;
 use crate::setup::Setup;
 use crate::view::writer::ViewWriter;
-use crate::{BuildError, Engine, Outcome, Request, ViewConfig};
+use crate::{BuildError, Config, Engine, Outcome, Request, ViewConfig};
 
 impl Engine {
     /// Builds `requests`. Equal requests share one kernel.
@@ -32,6 +34,8 @@ impl Engine {
         let began = Instant::now();
         let runtime = Runtime::open(&self.state.setup)?;
         let plan = BuildPlan::new(&self.state.setup, requests, &runtime.context(&self.cancel))?;
+        let recorder = self.state.setup.config.record.as_ref().map(|config| Recorder::new(config, began));
+        let recorder = recorder.inspect(|recorder| recorder.ended(Phase::Planned));
         self.state.setup.notify(Event::Planned { operators: requests.len(), kernels: plan.kernels.len() });
         let pipeline =
             KernelPipeline::new(&self.state.setup, &self.cancel, &runtime, self.cached_targets(&plan))?;
@@ -46,12 +50,19 @@ impl Engine {
             )
         };
         let writer = self.state.setup.config.view.as_ref().map(writer);
-        let executor =
-            BuildExecutor { setup: &self.state.setup, runtime: &runtime, plan: &plan, pipeline, writer };
+        let executor = BuildExecutor {
+            setup: &self.state.setup,
+            runtime: &runtime,
+            plan: &plan,
+            pipeline,
+            writer,
+            recorder: recorder.as_ref(),
+        };
+        let threads = executor.threads().get();
         let Executed { kernels, unsent, remote_absent, view, activity } = executor.run();
         runtime.save();
         let cancelled = kernels.iter().any(|kernel| kernel.outcome == Outcome::Cancelled);
-        Ok(BuildReport {
+        let mut report = BuildReport {
             backend: self.state.setup.backend.name(),
             targets: plan.targets(),
             requests: requests.len(),
@@ -64,7 +75,20 @@ impl Engine {
             activity,
             unsent,
             remote_absent,
-        })
+            records: Vec::new(),
+        };
+        report.records.extend(recorder.map(|recorder| recorder.record(&report, threads)));
+        self.store_records(&runtime, &report.records);
+        Ok(report)
+    }
+
+    /// Adds records to the store, if the build writes to it.
+    fn store_records(&self, runtime: &Runtime, records: &[BuildRecord]) {
+        let Config { record, mode, .. } = &self.state.setup.config;
+        let is_stored = mode.writes() && record.as_ref().is_some_and(|record| record.is_stored);
+        if let Some(store) = runtime.cache.store().filter(|_| is_stored) {
+            records.iter().for_each(|record| record.add_to(store));
+        }
     }
 
     /// Returns the targets whose entries the build looks up.
@@ -99,6 +123,7 @@ struct BuildExecutor<'a> {
     plan: &'a BuildPlan<'a>,
     pipeline: KernelPipeline<'a>,
     writer: Option<ViewWriter<'a>>,
+    recorder: Option<&'a Recorder<'a>>,
 }
 
 type View = Option<Result<crate::ViewPlacement, opkeep_kernel_meta::ViewError>>;
@@ -139,12 +164,15 @@ impl BuildExecutor<'_> {
             }
         };
         let reports = Reports(Mutex::new(self.look_up().into_iter().enumerate().map(found).collect()));
+        self.ended(Phase::LookedUp);
         if !missing.is_empty() && self.pipeline.reads_remote() {
             self.fetch(&missing, &reports);
             let fetched = reports.locked();
             missing.retain(|(at, _)| fetched[*at].is_none());
         }
+        self.ended(Phase::Fetched);
         self.make(&missing, &reports);
+        self.ended(Phase::Made);
         let kernels = reports.into_vec();
         let unsent = self.pipeline.finish(self.plan, &kernels);
         let view = self.writer.map(ViewWriter::finish);
@@ -155,6 +183,11 @@ impl BuildExecutor<'_> {
         let compiled = kernels.iter().filter(|kernel| kernel.outcome == Outcome::Compiled).count();
         let remote_absent = if was_answered { compiled } else { 0 };
         Executed { kernels, unsent, remote_absent, view, activity }
+    }
+
+    /// Notes the end of a phase.
+    fn ended(&self, phase: Phase) {
+        self.recorder.inspect(|recorder| recorder.ended(phase));
     }
 
     /// Looks up every kernel.
@@ -169,6 +202,7 @@ impl BuildExecutor<'_> {
         let longest = longest_wait(self.expected(missing).into_iter(), self.threads());
         self.pipeline.fetch(self.plan, missing, (longest, self.threads()), &|at, report| {
             let report = self.done(at, report);
+            self.recorder.inspect(|recorder| recorder.fetched(at));
             reports.locked()[at] = Some(report);
         });
     }
@@ -181,13 +215,15 @@ impl BuildExecutor<'_> {
         let expected = self.expected(missing);
         self.notify_missing(missing, &expected);
         let options = WorkerOptions { threads: self.threads(), nice: self.setup.config.nice.min(19) };
-        let make = |index: usize, wait| {
+        let make = |index: usize, wait: Option<PendingKey>| {
             let (at, miss) = &missing[index];
+            self.recorder.inspect(|recorder| recorder.attempt(*at, wait.as_ref()));
             self.pipeline.make(&self.plan.kernels[*at], miss, expected[index], wait)
         };
         let done = |index: usize, report| {
             let at = missing[index].0;
             let report = self.done(at, report);
+            self.recorder.inspect(|recorder| recorder.done(at));
             reports.locked()[at] = Some(report);
         };
         let ((), nearest) = nearest::search_while(self.searches(missing), SEARCH_LIMIT, || {

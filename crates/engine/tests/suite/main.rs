@@ -34,6 +34,8 @@ mod promises;
 #[cfg(test)]
 mod ptx_backend;
 #[cfg(test)]
+mod record;
+#[cfg(test)]
 mod remote;
 #[cfg(test)]
 mod reuse;
