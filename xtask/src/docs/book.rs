@@ -117,9 +117,13 @@ impl Book {
     }
 }
 
-/// The place of a file of the repository in the sources.
+/// The place of a file of the repository in the sources. A README is the index of its directory.
 fn placed(path: &str) -> String {
-    path.strip_prefix(DOCS).map_or_else(|| format!("{COPIES}{path}"), str::to_owned)
+    let place = path.strip_prefix(DOCS).map_or_else(|| format!("{COPIES}{path}"), str::to_owned);
+    match place.strip_suffix("README.md") {
+        Some(directory) if directory.is_empty() || directory.ends_with('/') => format!("{directory}index.md"),
+        _ => place,
+    }
 }
 
 /// The path of `target` for a link on `page`.
@@ -144,8 +148,11 @@ mod tests {
     use super::*;
 
     const TEXTS: [(&str, &str); 4] = [
-        (SUMMARY, "[A](a.md)\n[S](../SECURITY.md)\n"),
-        ("docs/a.md", "[s](../SECURITY.md#x) [h](../x/y.h) [d](../x/)\n{{#include ../x/y.h:z}}\n![p](p.svg)"),
+        (SUMMARY, "[R](README.md)\n[A](a.md)\n[S](../SECURITY.md)\n"),
+        (
+            "docs/a.md",
+            "[r](README.md) [s](../SECURITY.md#x) [h](../x/y.h) [d](../x/)\n{{#include ../x/y.h:z}}\n![p](p.svg)",
+        ),
         ("SECURITY.md", "# X\n[a](docs/a.md) [c](CHANGELOG.md) [h](x/y.h)"),
         ("docs/b.md", "[c](../CHANGELOG.md)"),
     ];
@@ -162,10 +169,10 @@ mod tests {
         let (book, texts, pages) = read();
         let files = ["x/y.h", "docs/p.svg", "CHANGELOG.md", "docs/book.toml"].map(str::to_owned).into();
         let sources = book.sources(&texts, &pages, &files);
-        assert_eq!(sources.pages["SUMMARY.md"], "[A](a.md)\n[S](repository/SECURITY.md)\n");
+        assert_eq!(sources.pages["SUMMARY.md"], "[R](index.md)\n[A](a.md)\n[S](repository/SECURITY.md)\n");
         assert_eq!(
             sources.pages["a.md"],
-            "[s](repository/SECURITY.md#x) [h](repository/x/y.h) d\n{{#include repository/x/y.h:z}}\n![p](p.svg)"
+            "[r](index.md) [s](repository/SECURITY.md#x) [h](repository/x/y.h) d\n{{#include repository/x/y.h:z}}\n![p](p.svg)"
         );
         assert_eq!(sources.pages["repository/SECURITY.md"], "# X\n[a](../a.md) c [h](x/y.h)");
         let copies: Vec<_> = sources.copies.keys().map(String::as_str).collect();

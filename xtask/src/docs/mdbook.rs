@@ -59,9 +59,9 @@ pub(super) fn build(sources: &super::book::Sources, settings: &str) -> Result<()
         write(path, &disk::bytes(Path::new(""), file)?)?;
     }
     disk::empty_directory(Path::new(BOOK))?;
+    let book = std::path::absolute(BOOK).map_err(|error| format!("`{BOOK}`: {error}"))?;
     let mut command = Command::new(program());
-    // From the directory of the sources, where mdBook resolves it.
-    command.args(["build", SOURCES, "--dest-dir", "../../book"]);
+    command.args(["build", SOURCES, "--dest-dir"]).arg(book);
     let built = command.output().map_err(|error| format!("`{}` did not start: {error}", program()))?;
     let log = String::from_utf8_lossy(&built.stderr).into_owned();
     match built.status.success() && !log.contains("WARN") && !log.contains("ERROR") {
@@ -70,8 +70,8 @@ pub(super) fn build(sources: &super::book::Sources, settings: &str) -> Result<()
     }
 }
 
-/// The links in the built pages that lead nowhere.
-pub(super) fn broken_links() -> Result<Vec<String>, String> {
+/// The links in the built pages that lead nowhere, and the pages of the sources that were not built.
+pub(super) fn problems(sources: &super::book::Sources) -> Result<Vec<String>, String> {
     let root = Path::new(BOOK);
     let mut files = BTreeSet::new();
     list(root, "", &mut files)?;
@@ -79,7 +79,14 @@ pub(super) fn broken_links() -> Result<Vec<String>, String> {
     for path in files.iter().filter(|path| path.ends_with(".html") && !is_generated(path)) {
         pages.insert(path.clone(), String::from_utf8_lossy(&disk::bytes(root, path)?).into_owned());
     }
-    Ok(broken(&files, &pages))
+    let missing = missing(sources.pages.keys(), &files);
+    Ok(missing.into_iter().chain(broken(&files, &pages)).collect())
+}
+
+fn missing<'a>(sources: impl Iterator<Item = &'a String>, files: &BTreeSet<String>) -> Vec<String> {
+    let built = |source: &str| source.replace(".md", ".html");
+    let pages = sources.filter(|source| *source != "SUMMARY.md").map(|source| built(source));
+    pages.filter(|page| !files.contains(page)).map(|page| format!("{BOOK}/{page} was not built")).collect()
 }
 
 /// Pages of mdBook's own: the one for addresses that do not exist, whose links are absolute, and one that has all pages in it.
@@ -126,6 +133,13 @@ fn list(root: &Path, below: &str, files: &mut BTreeSet<String>) -> Result<(), St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_source_is_a_page() {
+        let sources = ["SUMMARY.md", "index.md", "a.md", "repository/index.md", "b.md"].map(str::to_owned);
+        let files = ["index.html", "a.html", "repository/index.html"].map(str::to_owned).into();
+        assert_eq!(missing(sources.iter(), &files), ["target/book/b.html was not built"]);
+    }
 
     #[test]
     fn links_of_built_pages_lead_to_files_and_ids() {

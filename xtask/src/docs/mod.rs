@@ -96,7 +96,7 @@ impl Repository {
         let settings = disk::text_if_exists(Path::new("."), SETTINGS)?.unwrap_or_default();
         mdbook::build(&sources, &settings)?;
         let pages = self.book.chapters().count();
-        finished(&mdbook::broken_links()?, &format!("{pages} pages in {}/index.html", mdbook::BOOK))
+        finished(&mdbook::problems(&sources)?, &format!("{pages} pages in {}/index.html", mdbook::BOOK))
     }
 }
 

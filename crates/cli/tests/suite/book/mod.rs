@@ -82,7 +82,7 @@ fn run_page(text: &str) -> Result<(), String> {
             Item::SetUp { line, name } => {
                 set_up::run(name, &session).map_err(|error| format!("{line}: {error}"))?
             }
-            Item::Run { line, commands } => run(&session, *line, commands, 0).map(drop)?,
+            Item::Run { line, commands } => run(&session, *line, commands, true, 0).map(drop)?,
             Item::Block(block) if is_run(item) => run_block(&session, block)?,
             Item::Block(_) => {}
         }
@@ -106,12 +106,13 @@ fn run_block(session: &Session, block: &Block) -> Result<(), String> {
         return ended(&finished, line, &block.text, 0);
     }
     if block.language != "console" {
-        return run(session, line, &block.text, block.statuses.first().copied().unwrap_or(0)).map(drop);
+        let status = block.statuses.first().copied().unwrap_or(0);
+        return run(session, line, &block.text, true, status).map(drop);
     }
     let examples = block.examples()?;
     for (at, example) in examples.iter().enumerate() {
         let expected = block.statuses.get(at).copied().unwrap_or(0);
-        let found = run(session, example.line, &example.command, expected)?;
+        let found = run(session, example.line, &example.command, false, expected)?;
         if !compare::is_alike(&example.output, &found) {
             let (line, command, output) = (example.line, &example.command, &example.output);
             return Err(format!("{line}: `{command}` prints\n{found}\nand the page says\n{output}"));
@@ -120,11 +121,9 @@ fn run_block(session: &Session, block: &Block) -> Result<(), String> {
     Ok(())
 }
 
-fn run(session: &Session, line: usize, commands: &str, status: i32) -> Result<String, String> {
-    // A command that is to fail would end the shell before it writes its state.
-    let commands = if status == 0 { commands.to_owned() } else { format!("({commands})") };
-    let finished = session.run(&commands).map_err(|error| format!("{line}: {error}"))?;
-    ended(&finished, line, &commands, status)?;
+fn run(session: &Session, line: usize, commands: &str, stops: bool, status: i32) -> Result<String, String> {
+    let finished = session.run(commands, stops).map_err(|error| format!("{line}: {error}"))?;
+    ended(&finished, line, commands, status)?;
     Ok(finished.output)
 }
 

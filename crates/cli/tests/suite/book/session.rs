@@ -40,12 +40,13 @@ impl Session {
         self.place.path(path.trim_start_matches('/'))
     }
 
-    /// Runs commands. What they export, and their directory, is there for the next ones.
-    pub(crate) fn run(&self, commands: &str) -> std::io::Result<Finished> {
-        let state = self.state.display();
-        let own = self.own(commands);
+    /// Runs commands. What they export, and their directory, is there for the next ones. The first one that fails ends them
+    /// if `stops`.
+    pub(crate) fn run(&self, commands: &str, stops: bool) -> std::io::Result<Finished> {
+        let (state, own) = (self.state.display(), self.own(commands));
+        let mode = if stops { "set -eu" } else { "set -u" };
         let script = format!(
-            "set -eu\n. '{state}'\n{{ {own}\n}} 2>&1\nexport -p > '{state}'\necho \"cd '$PWD'\" >> '{state}'\n"
+            "{mode}\n. '{state}'\n{{ {own}\n}} 2>&1\nstatus=$?\nexport -p > '{state}'\necho \"cd '$PWD'\" >> '{state}'\nexit $status\n"
         );
         self.finished(Command::new("timeout").args(["100", "sh", "-c", &script]))
     }
