@@ -267,8 +267,11 @@ fn common_reason(kernels: &[Explanation]) -> Option<&str> {
 
 fn text_of(kernel: &Explanation, texts: Texts<'_>) -> Text {
     let Explanation { name, op_type, requested_by, status, .. } = kernel;
-    let others =
-        if requested_by.len() > 1 { format!(", {} operators", requested_by.len()) } else { String::new() };
+    let others = if requested_by.len() > 1 {
+        format!(", {}", counted(requested_by.len(), "operator"))
+    } else {
+        String::new()
+    };
     let mut text = Text::of(format_args!("{:8} {name} ({op_type}{others})", outcome(kernel)));
     match status {
         CacheStatus::Bypassed => {
