@@ -34,6 +34,8 @@ pub enum RemoteStatus {
     Unknown {
         /// The reason for people.
         reason: String,
+        /// Whether the engine was not asked, since earlier calls of this or another process failed.
+        is_paused: bool,
     },
 }
 
@@ -84,12 +86,16 @@ impl Target {
         });
         let problem = match answer {
             Ok(true) => return found,
-            Ok(false) => "the remote cache did not answer".to_owned(),
-            Err(why) => why.to_string(),
+            Ok(false) => match remote.client().pause() {
+                Some(pause) => format!("it is not called for a while: {}", pause.reason),
+                None => "the remote cache did not answer".to_owned(),
+            },
+            Err(ref why) => why.to_string(),
         };
+        let is_paused = matches!(answer, Ok(false)) && remote.client().is_paused();
         // Of a part of an answer, only what arrived is known.
         for status in found.iter_mut().filter(|status| **status == RemoteStatus::Absent) {
-            *status = RemoteStatus::Unknown { reason: problem.clone() };
+            *status = RemoteStatus::Unknown { reason: problem.clone(), is_paused };
         }
         found
     }

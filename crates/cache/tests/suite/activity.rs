@@ -172,6 +172,14 @@ fn a_look_at_the_tier_changes_nothing() {
         panic!("{peeked:?}");
     };
     assert!(!reason.is_empty() && host.warnings().is_empty());
+    // After three failures the tier is paused, and not asked.
+    remote.set_faults(RemoteFaults { is_gone: true, ..RemoteFaults::default() });
+    let paused = |_| match reader.peek_remote(&[key("relu")], &Query::new(&take)).as_slice() {
+        [RemoteStatus::Unknown { is_paused, .. }] => (*is_paused, remote.calls().len()),
+        other => panic!("{other:?}"),
+    };
+    let paused: Vec<_> = (0..3).map(paused).collect();
+    assert_eq!(paused, [(false, 3), (false, 4), (true, 4)]);
 }
 
 /// The wait for a killed host counts, and so does the lease that was taken over.
