@@ -51,6 +51,11 @@ pub struct Config {
     /// only the job, the target and the options are known, from the descriptor. A compiled kernel takes precedence over
     /// an imported one.
     pub trust_imported: bool,
+    /// Whether [`build`](crate::Engine::build) explains each miss ([`KernelReport::miss`](crate::KernelReport::miss), and an
+    /// [`Event`](crate::Event)): while it compiles, it compares the missing kernels with all stored ones, and may end later for it, if
+    /// there are very many. Without misses it does nothing. If unset, a build gives that 200 ms, for [`KernelReport::reason`](
+    /// crate::KernelReport::reason).
+    pub explain_misses: bool,
     /// The time limit of one compile. If unset, there is no limit.
     pub compile_timeout: Option<Duration>,
     /// The number of bytes of kernels that [`get_or_build`](crate::Engine::get_or_build) keeps in memory. The least
@@ -82,6 +87,7 @@ impl Default for Config {
             fail_fast: false,
             keep_artifacts: true,
             trust_imported: false,
+            explain_misses: false,
             compile_timeout: Some(Duration::from_secs(600)),
             memory_bytes: 256 << 20,
             view: None,

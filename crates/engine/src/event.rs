@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use opkeep_artifact::Artifact;
 
-use crate::{KernelError, Outcome, Tier, WarningKind};
+use crate::{KernelError, MissExplanation, Outcome, Tier, WarningKind};
 
 /// The observer of a build.
 pub(crate) type Observer = dyn Fn(Event<'_>) + Send + Sync;
@@ -42,6 +42,15 @@ pub enum Event<'a> {
         missing: &'a [MissingKernel<'a>],
         /// The maximum number of compiles at once.
         threads: usize,
+    },
+    /// A miss is explained. Sent for each missing kernel, before or after its compile, if
+    /// [`Config::explain_misses`](crate::Config::explain_misses) is set.
+    #[non_exhaustive]
+    Explained {
+        /// The kernel's name.
+        kernel: &'a str,
+        /// The miss, with the nearest stored kernel.
+        miss: &'a MissExplanation,
     },
     /// A kernel is about to be compiled.
     Started {
@@ -158,6 +167,7 @@ impl Event<'_> {
             Self::Planned { .. } => "planned",
             Self::Hit { .. } => "hit",
             Self::LookedUp { .. } => "looked-up",
+            Self::Explained { .. } => "explained",
             Self::Started { .. } => "started",
             Self::Waiting { .. } => "waiting-for",
             Self::WaitingForHost { .. } => "waiting-for-host",
@@ -190,6 +200,7 @@ impl fmt::Display for Event<'_> {
             Self::LookedUp { missing, .. } => {
                 write!(f, "{} kernel{} to build", missing.len(), s(missing.len()))
             }
+            Self::Explained { kernel, miss } => write!(f, "{kernel} is missing: {miss}"),
             Self::Started { kernel } => write!(f, "compiling {kernel}"),
             Self::Waiting { kernel } => write!(f, "another process is compiling {kernel}"),
             Self::WaitingForHost { kernel } => write!(f, "waiting for another host: {kernel}"),

@@ -171,6 +171,7 @@ pub use debug::{DebugConfig, DebugConfigError};
 pub use engine::Engine;
 pub use error::{BuildError, KernelError};
 pub use event::{Event, MissingKernel};
+pub use explain::causes::{KeyChanges, MissCause, MissExplanation, MissGroup};
 pub use explain::nearest::NearestEntry;
 pub use explain::{CacheStatus, Explanation};
 pub use file_digests::FileDigestCache;

@@ -16,7 +16,7 @@ use crate::outcome::Outcome;
 use crate::plan::PlannedKernel;
 use crate::ready::ReadyKernel;
 use crate::record::BuildRecord;
-use crate::{KernelError, Warning};
+use crate::{KernelError, MissExplanation, Warning};
 
 /// The report of a build.
 #[derive(Debug, Default)]
@@ -190,6 +190,8 @@ pub struct KernelReport {
     pub outcome: Outcome,
     /// The reason why the kernel was not reused or why it failed; for an imported kernel, the provenance as text.
     pub reason: Option<String>,
+    /// Why the kernel was missing, if it was, and if [`Config::explain_misses`](crate::Config::explain_misses) is set.
+    pub miss: Option<MissExplanation>,
     /// The error, if the kernel was not built.
     pub error: Option<Arc<KernelError>>,
     /// The provenance, if the kernel was imported.
@@ -219,6 +221,7 @@ impl KernelReport {
             requested_by: planned.requested_by.iter().map(|name| (*name).to_owned()).collect(),
             outcome: Outcome::Failed,
             reason: None,
+            miss: None,
             error: None,
             imported: None,
             from_remote: false,

@@ -12,6 +12,9 @@ use crate::record::{KernelRecord, Origin};
 /// The provenance value in the header of an imported kernel's entry.
 pub(crate) const IMPORTED_PROVENANCE: &str = "imported";
 
+/// The program that stores entries, and its version, as headers state them: `opkeep 0.1.0`.
+pub const MADE_BY: &str = concat!("opkeep ", env!("CARGO_PKG_VERSION"));
+
 /// The text of the header of an entry with the validation stamp `stamp`.
 pub(crate) fn render(record: &KernelRecord<'_>, stamp: u32) -> String {
     let KernelRecord { job, spec, key, origin } = record;
@@ -21,7 +24,7 @@ pub(crate) fn render(record: &KernelRecord<'_>, stamp: u32) -> String {
         "target": spec.target,
         "options": spec.options,
         "validated_by_rules": stamp,
-        "made_by": concat!("opkeep ", env!("CARGO_PKG_VERSION")),
+        "made_by": MADE_BY,
     });
     match origin {
         Origin::Compiled { name, parts, compile_time } => {
@@ -74,6 +77,8 @@ pub struct Header {
     pub key: Option<String>,
     /// The [`KEY_SCHEMA`] of the key; 1 for the oldest headers, which state none.
     pub key_schema: u64,
+    /// The program that stored it, with its version; empty for none.
+    pub made_by: String,
     /// The types of its operators, joined by `+`.
     pub op_type: String,
     /// The target that it was built for.
@@ -98,6 +103,7 @@ impl Header {
             name: text("name")?,
             key: text("key"),
             key_schema: json["key_schema"].as_u64().unwrap_or(1),
+            made_by: text("made_by").unwrap_or_default(),
             op_type: text("op_type")?,
             target: text("target")?,
             options: json["options"].as_object()?.iter().map(option).collect::<Option<_>>()?,

@@ -36,7 +36,7 @@ pub use group::{
     EncodedGroup, GROUP_SCHEMA, GroupFiles, GroupKey, GroupRecord, MAX_GROUP_FILES, encode_group,
     group_file_heads, original_file_name, stored_file_name, verify_group_binding,
 };
-pub use header::Header;
+pub use header::{Header, MADE_BY};
 pub use kept_here::{KeptHere, is_for_others};
 pub use provenance::Provenance;
 pub use record::{KernelRecord, Origin};

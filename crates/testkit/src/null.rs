@@ -78,7 +78,7 @@ impl NullBackend {
         self.compiles.load(Ordering::SeqCst)
     }
 
-    /// Upgrades the toolchain.
+    /// Upgrades the toolchain. Versions of further parts follow after commas.
     pub fn upgrade(&self, version: &str) {
         set(&self.version, version);
     }
@@ -117,7 +117,11 @@ impl Backend for NullBackend {
             cx.warn(warning);
         }
         let mut fingerprint = Fingerprint::new();
-        fingerprint.text("version", get(&self.version));
+        let versions = get(&self.version);
+        let (version, others) = versions.split_once(',').unwrap_or((&versions, ""));
+        fingerprint.text("version", version);
+        let others = others.split(',').filter(|version| !version.is_empty()).enumerate();
+        others.for_each(|(at, version)| fingerprint.text(format!("tool{at}"), version));
         Ok(fingerprint)
     }
 

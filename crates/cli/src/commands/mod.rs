@@ -10,6 +10,7 @@ pub(crate) mod gc;
 pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod key;
+pub(crate) mod misses;
 pub(crate) mod remote;
 pub(crate) mod repair;
 pub(crate) mod run;

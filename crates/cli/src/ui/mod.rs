@@ -11,7 +11,6 @@
 pub(crate) mod caller;
 pub(crate) mod config;
 pub(crate) mod env;
-pub(crate) mod error_report;
 pub(crate) mod file_limit;
 pub(crate) mod help;
 pub(crate) mod hints;

@@ -25,7 +25,8 @@ fn a_miss_is_explained_by_the_nearest_kernel() {
     let none = place.run(&["explain", SQUARE, five.to_str().unwrap()]).ended_with(0);
     assert_eq!(none.stdout.matches("there is no store at").count(), 1, "{none:?}");
     assert!(
-        none.stdout.contains("\neach miss: there is no store at") && !none.stdout.contains("choose"),
+        none.stdout.starts_with("2 misses: there is no store at `")
+            && none.stdout.ends_with("\n2 kernels: 0 hit, 2 miss, 0 bypassed, 0 refused\n"),
         "{none:?}"
     );
 
@@ -58,6 +59,69 @@ fn a_miss_is_explained_by_the_nearest_kernel() {
     assert_eq!(json["kernels"][0]["outcome"], "hit");
     let again = place.run_with(&["explain", four, "--format", "json"], &[("CC", "cc -O1")]).ended_with(0);
     assert_eq!(again.json()["kernels"][0]["nearest"]["name"], json["kernels"][0]["name"]);
+}
+
+/// The compilers of an upgrade, and the beginning of what is said of it.
+fn upgrade() -> (&'static str, &'static str, &'static str) {
+    let exists = |name: &str| std::path::Path::new("/usr/bin").join(name).exists();
+    match exists("gcc") && exists("clang") {
+        true => ("gcc", "clang", "compiler gcc "),
+        false => ("cc", "cc -O1", "arguments (none) -> -O1"),
+    }
+}
+
+/// A compiler upgrade hits each kernel of a network, and is one cause: for `explain`, and beside each compile of a build.
+#[test]
+fn an_upgrade_is_told_once() {
+    let place = Place::new();
+    let network = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/lenet");
+    let (old, new, cause) = upgrade();
+    let run = |args: &[&str], cc: &str| {
+        place.run_with(&[args, &["--target", "cpu"]].concat(), &[("CC", cc)]).ended_with(0)
+    };
+    let built = run(&["build", network, "--no-kernel-meta", "--format", "json"], old);
+    let count = built.count("compiled");
+    assert!(built.json().get("causes").is_none(), "{built:?}");
+
+    let explained = run(&["explain", network], new);
+    let lines: Vec<&str> = explained.stdout.lines().collect();
+    assert!(lines[0].starts_with(&format!("{count} misses: {cause}")) && lines.len() <= 15, "{lines:#?}");
+    assert_eq!(lines.iter().filter(|line| line.contains("misses: ")).count(), 1, "{lines:#?}");
+    let store = place.path("cache");
+    assert_eq!(
+        lines[lines.len() - 2..],
+        [
+            format!("the store {} has none of {count} kernels", store.display()),
+            format!("{count} kernels: 0 hit, {count} miss, 0 bypassed, 0 refused")
+        ]
+    );
+    let all = run(&["explain", network, "--all"], new).stdout;
+    assert_eq!(all.lines().filter(|line| line.starts_with("miss ")).count() as u64, count, "{all}");
+    let json = run(&["explain", network, "--format", "json"], new).json();
+    let causes = json["causes"].as_array().unwrap();
+    let indices: Vec<u64> = (0..count).collect();
+    assert_eq!((causes.len(), &causes[0]["kernels"]), (1, &json!(indices)), "{json}");
+    assert_eq!(
+        (&causes[0]["cause"], &json["lookups"][0]["absent"]),
+        (&json!("key-changed"), &json!(count)),
+        "{json}"
+    );
+    assert!(json["kernels"].as_array().unwrap().iter().all(|kernel| kernel["nearest"]["same_job"] == true));
+
+    // A build with the flag says the same, and nothing of a hit.
+    let built = run(&["build", network, "--no-kernel-meta", "--explain"], new);
+    let beside = built
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("compiled  ") && line.contains(&format!("({cause}")));
+    assert_eq!(beside.count() as u64, count, "{built:?}");
+    let cause = lines[0];
+    assert!(built.stdout.lines().any(|line| line == cause), "{built:?}");
+    let last = format!("[{count}/{count}] compiled ");
+    let last = built.stderr.lines().find(|line| line.starts_with(&last)).unwrap();
+    assert!(last.contains(cause.split_once(": ").unwrap().1), "{built:?}");
+    let warm = run(&["build", network, "--no-kernel-meta", "--explain", "--format", "json"], new);
+    assert_eq!((warm.count("reused"), &warm.json()["causes"]), (count, &json!([])));
 }
 
 #[test]

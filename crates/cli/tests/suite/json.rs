@@ -278,6 +278,21 @@ fn stores(checker: &mut Checker) {
     unverifiable(checker);
     bundles(checker);
     groups(checker);
+    misses(checker);
+}
+
+/// Misses with each kind of difference: another toolchain, with another mathematical library as a consequence, and another job.
+fn misses(checker: &mut Checker) {
+    let place = Place::new();
+    run(checker, &place, "build", &["build", NETWORK, SQUARE, "--target", "cpu"]);
+    let five = place.write("five.info", square_of(5));
+    let five = five.to_str().unwrap();
+    for (command, more) in
+        [("explain", &[][..]), ("build", &["--explain", "--op_compiler_cache_mode", "read-only"])]
+    {
+        let args = [&[command, NETWORK, five, "--target", "cpu"], more].concat();
+        run_with(checker, &place, command, &args, &[("CC", "cc -O1")]);
+    }
 }
 
 /// A store of a framework's groups, one of them without rules for its kernel.
@@ -459,6 +474,7 @@ fn imported(checker: &mut Checker, place: &Place, env: &[(&str, &str)]) {
     run_with(checker, place, "explain", &[&["explain", asked], &flags[..]].concat(), env);
     run_with(checker, place, "build", &[&["build", asked], &flags[..]].concat(), env);
     run_with(checker, place, "build", &["build", asked, "--target", "Ascend910A"], env);
-    let option = ["explain", asked, "--target", "Ascend910A", "--option", "impl_mode=high_precision"];
-    run_with(checker, place, "explain", &option, env);
+    let option = ["--target", "Ascend910A", "--option", "impl_mode=high_precision"];
+    run_with(checker, place, "explain", &[&["explain", asked], &option[..]].concat(), env);
+    run_with(checker, place, "build", &[&["build", asked, "--explain"], &option[..]].concat(), env);
 }

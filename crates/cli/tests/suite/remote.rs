@@ -156,6 +156,13 @@ fn explain_asks_the_remote_cache() {
     let five = other.write("five.info", square_of(5));
     let args = ["explain", SQUARE, five.to_str().unwrap(), "--target", "cpu", "--remote", &remote];
     let text = other.run(&args).ended_with(0);
+    let found = text.stdout.lines().find(|line| line.starts_with("the remote cache")).unwrap();
+    let place = format!("the remote cache {remote} (namespace `default`) has 1 of 2 missing kernels (");
+    assert!(
+        found.starts_with(&place) && text.stdout.starts_with("2 misses: there is no store at `"),
+        "{text:?}"
+    );
+    let text = other.run(&[&args[..], &["--all"]].concat()).ended_with(0);
     let text = text
         .prints("  the remote cache has it (")
         .prints("  the remote cache has no unsigned copy of it in namespace `default`\n");
@@ -165,7 +172,15 @@ fn explain_asks_the_remote_cache() {
         other.run(&["explain", SQUARE, "--target", "cpu", "--remote", "file:///nowhere"]).ended_with(0);
     let gone =
         gone.says("note: it is not known what the remote cache has: the remote cache cannot be reached");
-    assert!(gone.stdout.contains("1 miss") && !gone.stdout.contains("remote cache"), "{gone:?}");
+    assert!(gone.stdout.contains("1 miss"), "{gone:?}");
+    let gone = gone.prints("the remote cache file:///nowhere (namespace `default`) did not answer\n");
+    assert!(!gone.stdout.contains("would come"), "{gone:?}");
+    // Secrets of a URL are in no output.
+    let secret =
+        other.run(&["explain", SQUARE, "--target", "cpu", "--remote", "redis://me:hunter2@127.0.0.1:1"]);
+    let secret =
+        secret.ended_with(0).prints("the remote cache redis://127.0.0.1:1/0 (namespace `default`) did not");
+    assert!(![&secret.stdout, &secret.stderr].iter().any(|text| text.contains("hunter2")), "{secret:?}");
     assert_eq!((files(&one.path("shared")), other.path("cache").exists()), (before, false));
     other.run(&["explain", SQUARE, "--remote", "ftp://host"]).ended_with(2).says("the unknown scheme `ftp`");
     let off = other.run(&[&args[..], &["--remote-mode", "off"]].concat()).ended_with(0);

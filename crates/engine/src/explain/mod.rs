@@ -1,14 +1,19 @@
 //! The reasons why kernels would be hits or misses, without a build.
 
+pub(crate) mod causes;
+pub(crate) mod in_build;
 pub(crate) mod nearest;
+mod rank;
 pub(crate) mod remote;
+mod toolchain_text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use opkeep_backend::Context;
 use opkeep_cache::RemoteStatus;
 use opkeep_descriptor::Key;
+use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::Provenance;
 use opkeep_store::{Access, CacheMode, Lookup, Miss, Store, StoreError, TargetStore};
 
@@ -17,6 +22,7 @@ use crate::import_query::{self, ImportQuery};
 use crate::plan::{BuildPlan, KeyState, KeyedKernel, PlannedKernel};
 use crate::setup::Setup;
 use crate::{BuildError, FileDigestCache, KernelError, Request};
+use causes::MissExplanation;
 use nearest::{NearestEntry, NearestSearch};
 use remote::ReadOnlyCache;
 
@@ -49,13 +55,8 @@ pub struct Explanation {
 pub enum CacheStatus {
     /// The kernel is in the store.
     Hit,
-    /// The kernel would be compiled.
-    Miss {
-        /// The reason why the kernel is not taken from the store.
-        why: String,
-        /// The stored kernel of the same operators that differs least, if the store has no entry for the missing one.
-        nearest: Option<Box<NearestEntry>>,
-    },
+    /// The kernel would be compiled, for this reason.
+    Miss(MissExplanation),
     /// The kernel has debug options: it would be compiled, and not stored.
     Bypassed,
     /// The backend refuses the job.
@@ -78,7 +79,7 @@ impl Engine {
         let stores = StoreTargets::of(&self.state.setup, &plan);
         let mut explanations: Vec<Explanation> =
             plan.kernels.iter().map(|planned| stores.explanation(planned)).collect();
-        stores.add_nearest(&plan, &mut explanations);
+        stores.add_nearest(&plan, &mut explanations, &self.cancel);
         if let Some(cache) = &stores.cache {
             let is_miss = |at: &usize| matches!(explanations[*at].status, CacheStatus::Miss { .. });
             let missing = (0..explanations.len()).filter(is_miss);
@@ -166,7 +167,7 @@ impl<'a> StoreTargets<'a> {
     }
 
     fn status(&self, keyed: &KeyedKernel) -> CacheStatus {
-        let missed = |why: String| CacheStatus::Miss { why, nearest: None };
+        let missed = |why: String| CacheStatus::Miss(MissExplanation::new(why));
         if keyed.spec.debug {
             return CacheStatus::Bypassed;
         }
@@ -191,13 +192,13 @@ impl<'a> StoreTargets<'a> {
     }
 
     /// Finds the nearest entries of absent kernels, in one pass over each target.
-    fn add_nearest(&self, plan: &BuildPlan<'_>, explanations: &mut [Explanation]) {
+    fn add_nearest(&self, plan: &BuildPlan<'_>, explanations: &mut [Explanation], cancel: &CancelToken) {
         for (target, store) in &self.targets {
             let Ok(store) = store else { continue };
             let mut search = NearestSearch::new(store);
             for (at, planned) in plan.kernels.iter().enumerate() {
                 if let Some(keyed) = planned.keyed().filter(|keyed| keyed.spec.target == *target)
-                    && matches!(&explanations[at].status, CacheStatus::Miss { .. })
+                    && matches!(&explanations[at].status, CacheStatus::Miss(_))
                     && matches!(store.peek(keyed.key.digest()), Lookup::Miss(Miss::Absent))
                 {
                     search.add(at, planned, keyed);
@@ -206,10 +207,14 @@ impl<'a> StoreTargets<'a> {
             if search.is_empty() {
                 continue;
             }
-            search.run(|| true);
-            for (at, found) in search.found() {
-                if let CacheStatus::Miss { nearest, .. } = &mut explanations[at].status {
-                    *nearest = Some(Box::new(found));
+            search.run(|| !cancel.is_cancelled());
+            let is_complete = search.is_complete();
+            let ids: Vec<usize> = search.ids().collect();
+            let mut found: HashMap<usize, NearestEntry> = search.found().collect();
+            for at in ids {
+                if let CacheStatus::Miss(miss) = &mut explanations[at].status {
+                    miss.nearest = found.remove(&at).map(Box::new);
+                    miss.is_searched = is_complete;
                 }
             }
         }

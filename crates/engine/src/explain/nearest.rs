@@ -3,18 +3,22 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::SystemTime;
 
-use opkeep_descriptor::{Diff, Job, ResolvedSpec, read_info};
+use opkeep_descriptor::{Change, Diff, Job, KEY_SCHEMA, Key, ResolvedSpec, read_info};
 use opkeep_digest::{Digest, PartChange};
 use opkeep_kernel_entry::Header;
 use opkeep_kernel_entry::member::{HEADER, INFO};
 use opkeep_store::{Entry, Lookup, TargetStore};
 
+use super::rank::Rank;
 use crate::plan::{KeyedKernel, PlannedKernel};
 
 /// The maximum number of bytes of a difference's text.
 const SHOWN_BYTES: usize = 160;
+
+/// Fields of tensors that follow from others.
+const FOLLOWING: [&str; 3] = ["ori_shape", "ori_format", "range"];
 
 /// A stored kernel, and its differences from a missing one.
 #[derive(Debug)]
@@ -22,7 +26,15 @@ const SHOWN_BYTES: usize = 160;
 pub struct NearestEntry {
     /// The stored kernel's name.
     pub name: String,
-    /// Differences in the job.
+    /// Its key.
+    pub key: Key,
+    /// The time when it was stored.
+    pub created: SystemTime,
+    /// The program that stored it, with its version; empty for none.
+    pub made_by: String,
+    /// The versions of the key's algorithm, the stored one first, if they differ.
+    pub key_schema: Option<(u64, u64)>,
+    /// Differences in the job. Without any, it is a kernel of the same job.
     pub job: Diff,
     /// Differences in the resolved spec.
     pub spec: Diff,
@@ -33,30 +45,32 @@ pub struct NearestEntry {
 }
 
 impl NearestEntry {
-    /// Returns the number of differences.
-    pub fn distance(&self) -> usize {
-        let Self { name: _, job, spec, toolchain, op_sources } = self;
-        job.changes.len() + spec.changes.len() + toolchain.len() + op_sources.len()
+    /// Returns the changes of the job, those first that say most: of inputs and attributes before those of outputs, and last those of
+    /// fields that follow from others, such as the original shape.
+    pub fn main_changes(&self) -> Vec<&Change> {
+        let follows = |change: &&Change| FOLLOWING.iter().any(|field| change.path.ends_with(field));
+        let mut changes: Vec<&Change> = self.job.changes.iter().collect();
+        changes.sort_by_key(|change| (follows(change), change.path.contains("outputs")));
+        changes
     }
 
-    /// Returns the order of kernels: by their number of differences, then by how much longer or shorter the changed
-    /// values are (`[3, 5]` is nearer to `[3, 7]` than `[3]` is), then by name, so that the result does not depend on
-    /// the order of the search.
-    fn rank(&self) -> (usize, usize, &str) {
-        let changes = self.job.changes.iter().chain(&self.spec.changes);
-        let lengths = changes.map(|change| change.old.len().abs_diff(change.new.len()));
-        (self.distance(), lengths.sum(), &self.name)
+    /// Returns the number of differences.
+    pub fn distance(&self) -> usize {
+        let Self { job, spec, toolchain, op_sources, key_schema, .. } = self;
+        let schema = usize::from(key_schema.is_some());
+        schema + job.changes.len() + spec.changes.len() + toolchain.len() + op_sources.len()
     }
 }
 
 impl fmt::Display for NearestEntry {
     /// Writes the first difference, and the number of further ones.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, job, spec, toolchain, op_sources } = self;
+        let Self { name, job, spec, toolchain, op_sources, key_schema, .. } = self;
+        let schema = key_schema.map(|(old, new)| format!("the version of keys: {old} -> {new}"));
         let fields = job.changes.iter().chain(&spec.changes).map(ToString::to_string);
         let toolchain = toolchain.iter().map(|change| format!("toolchain part {change}"));
         let sources = op_sources.iter().map(|change| format!("source {change}"));
-        let Some(first) = fields.chain(toolchain).chain(sources).next() else {
+        let Some(first) = schema.into_iter().chain(fields).chain(toolchain).chain(sources).next() else {
             return write!(f, "nearest is `{name}`");
         };
         let end = first.floor_char_boundary(SHOWN_BYTES);
@@ -76,6 +90,8 @@ pub(crate) struct NearestSearch<'a> {
     /// The keys of the missing kernels: a build stores these during the search, and they explain no miss of it.
     keys: HashSet<Digest>,
     by_op_type: HashMap<String, Vec<usize>>,
+    /// Whether all entries were compared.
+    is_complete: bool,
 }
 
 struct MissingKernel<'a> {
@@ -88,7 +104,13 @@ struct MissingKernel<'a> {
 
 impl<'a> NearestSearch<'a> {
     pub(crate) fn new(store: &'a TargetStore) -> Self {
-        Self { store, missing: Vec::new(), keys: HashSet::new(), by_op_type: HashMap::new() }
+        Self {
+            store,
+            missing: Vec::new(),
+            keys: HashSet::new(),
+            by_op_type: HashMap::new(),
+            is_complete: false,
+        }
     }
 
     /// Adds `planned` to the missing kernels.
@@ -120,6 +142,12 @@ impl<'a> NearestSearch<'a> {
                 }
             }
         }
+        self.is_complete = true;
+    }
+
+    /// Whether every entry of the target was compared.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
     /// Compares a stored kernel with the missing ones of the same operators.
@@ -132,27 +160,39 @@ impl<'a> NearestSearch<'a> {
             if header.backend != missing.keyed.parts.backend {
                 continue;
             }
-            let found = difference(&header, &stored, missing);
-            if missing.nearest.as_ref().is_none_or(|nearest| found.rank() < nearest.rank()) {
+            let found = difference(entry, &header, &stored, missing);
+            if missing.nearest.as_ref().is_none_or(|nearest| Rank::of(&found) < Rank::of(nearest)) {
                 missing.nearest = Some(found);
             }
         }
         Some(())
     }
 
-    /// Returns the nearest entries that were found, each with the caller's number for the missing kernel.
+    /// Returns the nearest entries that were found, each with the caller's number for the missing kernel. Unless all entries were
+    /// compared, only those of the same job: a kernel of another job says nothing while one of the same job may follow.
     pub(crate) fn found(self) -> impl Iterator<Item = (usize, NearestEntry)> + use<'a> {
-        self.missing.into_iter().filter_map(|missing| Some((missing.id, missing.nearest?)))
+        let is_complete = self.is_complete;
+        let found = self.missing.into_iter().filter_map(|missing| Some((missing.id, missing.nearest?)));
+        found.filter(move |(_, nearest)| is_complete || nearest.job.is_empty())
+    }
+
+    /// Returns the caller's numbers for the missing kernels.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = usize> + '_ {
+        self.missing.iter().map(|missing| missing.id)
     }
 }
 
 /// Returns the differences of a missing kernel from a stored one.
-fn difference(header: &Header, stored: &Job, missing: &MissingKernel<'_>) -> NearestEntry {
-    let Header { name, target, options, toolchain, op_sources, .. } = header;
+fn difference(entry: &Entry, header: &Header, stored: &Job, missing: &MissingKernel<'_>) -> NearestEntry {
+    let Header { name, made_by, key_schema, target, options, toolchain, op_sources, .. } = header;
     let spec = ResolvedSpec { target: target.clone(), options: options.clone(), debug: false };
     let keyed = missing.keyed;
     NearestEntry {
         name: name.clone(),
+        key: Key::from(*entry.key()),
+        created: entry.created(),
+        made_by: made_by.clone(),
+        key_schema: (*key_schema != KEY_SCHEMA).then_some((*key_schema, KEY_SCHEMA)),
         job: Diff::of_jobs(stored, missing.job),
         spec: Diff::of_specs(&spec, &keyed.spec),
         toolchain: toolchain.diff(&keyed.parts.toolchain),
@@ -160,29 +200,29 @@ fn difference(header: &Header, stored: &Job, missing: &MissingKernel<'_>) -> Nea
     }
 }
 
-/// Runs `work` and searches at the same time, at most for `limit`. Returns the result of `work`, and the nearest
-/// entries by the callers' numbers.
-pub(crate) fn search_while<T>(
-    mut searches: Vec<NearestSearch<'_>>,
-    limit: Duration,
+/// Runs `work` and searches at the same time, while `goes_on` returns true; it gets whether the work is done. Each search is handed to
+/// `found` when it ends. Returns the result of `work`.
+pub(crate) fn search_while<'a, T>(
+    searches: Vec<NearestSearch<'a>>,
+    goes_on: impl Fn(bool) -> bool + Sync,
+    found: impl Fn(NearestSearch<'a>) + Sync,
     work: impl FnOnce() -> T,
-) -> (T, HashMap<usize, NearestEntry>) {
+) -> T {
     if searches.is_empty() {
-        return (work(), HashMap::new());
+        return work();
     }
-    let (began, done) = (Instant::now(), AtomicBool::new(false));
-    let ensure_running = || !done.load(Ordering::Relaxed) && began.elapsed() < limit;
-    let searches = &mut searches;
-    let (result, found) = std::thread::scope(|scope| {
-        let search = move || {
-            searches.iter_mut().for_each(|search| search.run(ensure_running));
-            std::mem::take(searches)
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let search = || {
+            for mut search in searches {
+                search.run(|| goes_on(done.load(Ordering::Relaxed)));
+                found(search);
+            }
         };
-        // If no thread can be started, the search finds nothing.
-        let searcher = std::thread::Builder::new().spawn_scoped(scope, search);
+        // If no thread can be started, nothing is found.
+        let _ = std::thread::Builder::new().name("explain".to_owned()).spawn_scoped(scope, search);
         let result = work();
         done.store(true, Ordering::Relaxed);
-        (result, searcher.ok().and_then(|searcher| searcher.join().ok()).unwrap_or_default())
-    });
-    (result, found.into_iter().flat_map(NearestSearch::found).collect())
+        result
+    })
 }

@@ -10,7 +10,7 @@ use opkeep_store::Statistics;
 
 use crate::engine::EngineState;
 use crate::event::{Event, MissingKernel};
-use crate::explain::nearest::{self, NearestSearch};
+use crate::explain::in_build::BuildExplainer;
 use crate::pipeline::{KernelPipeline, MissReason};
 use crate::plan::BuildPlan;
 use crate::record::BuildRecord;
@@ -96,9 +96,6 @@ impl Engine {
         if self.state.setup.config.trust_imported { plan.stored_targets() } else { plan.targets() }
     }
 }
-
-/// The time limit of the search for explanations: a store may be large, and a build must not wait for an explanation.
-const SEARCH_LIMIT: Duration = Duration::from_millis(200);
 
 /// The number of hosts that are assumed to build at the same time through a remote tier. With more, some begin with the same
 /// kernels, and each of these costs a call.
@@ -207,7 +204,7 @@ impl BuildExecutor<'_> {
         });
     }
 
-    /// Builds the missing kernels. At the same time, searches for the nearest entries, which explain the misses.
+    /// Builds the missing kernels. At the same time, explains the misses.
     fn make(&self, missing: &[(usize, MissReason)], reports: &Reports) {
         if missing.is_empty() {
             return;
@@ -226,19 +223,12 @@ impl BuildExecutor<'_> {
             self.recorder.inspect(|recorder| recorder.done(at));
             reports.locked()[at] = Some(report);
         };
-        let ((), nearest) = nearest::search_while(self.searches(missing), SEARCH_LIMIT, || {
+        let explainer = BuildExplainer::new(self.setup, self.plan, &self.pipeline, missing);
+        explainer.explain_while(|| {
             let run = || queue::run_to_completion(self.order(&expected), options, make, done, count_lost);
             self.pipeline.storing_arrivals(self.plan, missing, run);
         });
-        let mut reports = reports.locked();
-        for (index, nearest) in nearest {
-            if let Some(report) = &mut reports[missing[index].0]
-                && report.outcome == Outcome::Compiled
-                && let Some(reason) = &mut report.reason
-            {
-                reason.push_str(&format!("; {nearest}"));
-            }
-        }
+        explainer.add_to(&mut reports.locked());
     }
 
     fn notify_missing(&self, missing: &[(usize, MissReason)], expected: &[Option<Duration>]) {
@@ -258,26 +248,6 @@ impl BuildExecutor<'_> {
     fn threads(&self) -> NonZeroUsize {
         let most = opkeep_fs::max_open_files().saturating_sub(OTHER_FILES) / FILES_PER_COMPILE;
         self.setup.threads().min(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN))
-    }
-
-    /// Returns a search for each target, with the missing kernels that have no entry in the store.
-    fn searches(&self, missing: &[(usize, MissReason)]) -> Vec<NearestSearch<'_>> {
-        let mut searches: Vec<(&str, NearestSearch<'_>)> = Vec::new();
-        for (index, (at, _)) in missing.iter().enumerate().filter(|(_, (_, miss))| miss.absent) {
-            let planned = &self.plan.kernels[*at];
-            let Some(keyed) = planned.keyed() else { continue };
-            let Some(store) = self.pipeline.store_of(keyed) else { continue };
-            let target = keyed.spec.target.as_str();
-            match searches.iter_mut().find(|(known, _)| *known == target) {
-                Some((_, search)) => search.add(index, planned, keyed),
-                None => {
-                    let mut search = NearestSearch::new(store);
-                    search.add(index, planned, keyed);
-                    searches.push((target, search));
-                }
-            }
-        }
-        searches.into_iter().map(|(_, search)| search).collect()
     }
 
     /// Returns the order in which the missing kernels are begun: the longest compile first, so that no long compile runs

@@ -25,8 +25,9 @@
 //!   retried for ten seconds. No more threads compile than there are descriptors for.
 //! - **Force** ([`force_group`]). Builds with `force` that overlap in time form a group.
 //!
-//! While kernels compile, a thread compares the missing kernels with those in the store, for at most 200 ms, to report
-//! the reasons of the misses. [`Engine::explain`](crate::Engine::explain) has no such limit.
+//! While kernels compile, a thread compares the missing kernels with those in the store, to report the reasons of the misses: for at
+//! most 200 ms, unless [`Config::explain_misses`](crate::Config::explain_misses) is set.
+//! [`Engine::explain`](crate::Engine::explain) has no limit.
 
 pub(crate) mod build;
 pub(crate) mod compile_times;

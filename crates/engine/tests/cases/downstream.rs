@@ -89,7 +89,7 @@ fn cause(error: BuildError) -> Option<CacheError> {
 
 fn difference(explanation: &Explanation) -> Option<&Diff> {
     match &explanation.status {
-        opkeep::CacheStatus::Miss { nearest, .. } => nearest.as_ref().map(|nearest| &nearest.job),
+        opkeep::CacheStatus::Miss(miss) => miss.nearest.as_ref().map(|nearest| &nearest.job),
         _ => None,
     }
 }

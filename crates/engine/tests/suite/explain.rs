@@ -1,9 +1,13 @@
 //! The reasons why kernels would be hits or misses.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use crate::common::{Bench, build, request, with_mode};
-use opkeep::{CacheMode, CacheStatus, Config, Engine, Explanation, NearestEntry, Request};
+use opkeep::{
+    CacheMode, CacheStatus, Config, Engine, Event, Explanation, MissCause, MissGroup, NearestEntry, Outcome,
+    Request,
+};
 use opkeep_descriptor::BuildSpec;
 use opkeep_testkit::NullBackend;
 
@@ -16,9 +20,9 @@ fn explained(engine: &Engine, request: Request) -> Explanation {
 /// The nearest kernel of one that is absent.
 fn nearest(engine: &Engine, request: Request) -> Option<NearestEntry> {
     match explained(engine, request).status {
-        CacheStatus::Miss { why, nearest } => {
-            assert_eq!(why, "not in the store");
-            nearest.map(|nearest| *nearest)
+        CacheStatus::Miss(miss) => {
+            assert_eq!((miss.why.as_str(), miss.is_searched), ("not in the store", true));
+            miss.nearest.map(|nearest| *nearest)
         }
         other => panic!("{other:?}"),
     }
@@ -72,7 +76,7 @@ fn a_kernel_that_is_not_looked_up_has_a_reason() {
     let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
     let square = || request("Square", &[3]);
     let why = |engine: &Engine| match explained(engine, square()).status {
-        CacheStatus::Miss { why, nearest: None } => why,
+        CacheStatus::Miss(miss) if miss.nearest.is_none() && !miss.is_searched => miss.why,
         other => panic!("{other:?}"),
     };
     assert_eq!(
@@ -104,4 +108,102 @@ fn the_nearest_of_thousands_is_found() {
     let near = nearest(&bench.engine(&backend), twin).unwrap();
     assert_eq!((&near.name, near.distance()), (&report.kernels[last].name, 1));
     assert!(near.job.is_empty() && near.spec.changes.len() == 1);
+}
+
+/// A request with an option.
+fn with_option(mut request: Request) -> Request {
+    request.spec.options.insert("precision".to_owned(), "high".into());
+    request
+}
+
+/// What was stored, each by a toolchain, and which of it explains a miss.
+#[test]
+fn the_same_job_explains_more_than_a_similar_one() {
+    let square = |length: i64| request("Square", &[length, 4]);
+    let (old, new) = ("1,1,1,1,1", "2,2,2,2,2");
+    for (case, stored, wanted, nearest) in [
+        ("five changes of a toolchain", vec![(square(3), old), (square(4), new)], square(3), 0),
+        ("the order of storing does not matter", vec![(square(4), new), (square(3), old)], square(3), 1),
+        ("an option and a toolchain", vec![(square(4), new), (with_option(square(3)), old)], square(3), 1),
+        ("an option", vec![(square(4), new), (square(3), new)], with_option(square(3)), 1),
+        (
+            "of two of the same job, the one with fewer changes",
+            vec![(square(3), old), (square(3), "2,2,2,2,1"), (square(4), new)],
+            square(3),
+            1,
+        ),
+        (
+            "without one of the same job, the same toolchain",
+            vec![(square(5), old), (square(4), new)],
+            square(3),
+            1,
+        ),
+    ] {
+        let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+        let mut names = Vec::new();
+        for (request, version) in stored {
+            backend.upgrade(version);
+            names.push(bench.engine(&backend).build(&[request]).unwrap().kernels.remove(0).key.unwrap());
+        }
+        backend.upgrade(new);
+        let found = self::nearest(&bench.engine(&backend), wanted).unwrap();
+        assert_eq!(names.iter().position(|key| *key == found.key), Some(nearest), "{case}: {found:?}");
+    }
+}
+
+/// A build says what an explanation before it says, and looks for no reason if nothing is missing.
+#[test]
+fn a_build_explains_its_misses() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests = [request("Square", &[3]), request("Abs", &[3]), request("Abs", &[4])];
+    build(&bench.engine(&backend), &requests[..2]);
+    backend.upgrade("2");
+    let explained = bench.engine(&backend).explain(&requests).unwrap();
+    let explained: Vec<MissCause> = explained
+        .into_iter()
+        .map(|kernel| match kernel.status {
+            CacheStatus::Miss(miss) => miss.cause(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+
+    let events = Arc::new(Mutex::new(BTreeMap::new()));
+    let seen = Arc::clone(&events);
+    let observed = move |event: Event<'_>| {
+        if let Event::Explained { kernel, miss, .. } = event {
+            assert_eq!(seen.lock().unwrap().insert(kernel.to_owned(), miss.cause()), None);
+        }
+    };
+    let engine =
+        bench.engine(&backend).with_config(|config| config.explain_misses = true).with_observer(observed);
+    let report = engine.build(&requests).unwrap();
+    let causes: Vec<MissCause> =
+        report.kernels.iter().map(|kernel| kernel.miss.as_ref().unwrap().cause()).collect();
+    assert_eq!(causes, explained);
+    let seen = std::mem::take(&mut *events.lock().unwrap());
+    assert!(
+        report
+            .kernels
+            .iter()
+            .all(|kernel| seen.get(&kernel.name) == Some(&kernel.miss.as_ref().unwrap().cause()))
+    );
+    let misses = report.kernels.iter().enumerate().map(|(at, kernel)| (at, kernel.miss.as_ref().unwrap()));
+    let groups: Vec<_> =
+        MissGroup::of(misses).into_iter().map(|group| (group.cause.to_string(), group.kernels)).collect();
+    let expected = [("compiler 1 -> 2", vec![0, 1]), ("no kernel of this job is stored", vec![2])];
+    assert_eq!(groups, expected.map(|(text, kernels)| (text.to_owned(), kernels)));
+
+    let warm = engine.build(&requests).unwrap();
+    assert!(warm.kernels.iter().all(|kernel| kernel.miss.is_none() && kernel.outcome == Outcome::Reused));
+    assert!(events.lock().unwrap().is_empty());
+    // A reason that is no search's, and a build without the setting.
+    let forced = engine.with_config(|config| config.mode = CacheMode::Force).build(&requests[..1]).unwrap();
+    assert_eq!(
+        forced.kernels[0].miss.as_ref().unwrap().cause(),
+        MissCause::Other("cache mode is force".to_owned())
+    );
+    backend.upgrade("3");
+    assert!(
+        bench.engine(&backend).build(&requests).unwrap().kernels.iter().all(|kernel| kernel.miss.is_none())
+    );
 }

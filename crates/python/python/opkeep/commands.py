@@ -66,6 +66,7 @@ def build(
     trusted_keys: str | Sequence[str] | None = None,
     no_kernel_meta: bool = False,
     kernel_meta: StrPath | None = None,
+    explain: bool = False,
     replace: bool = False,
 ) -> BuildResult:
     """Build networks (`.onnx`) or operators (`.info`): compile new and changed kernels, and reuse the others.
@@ -102,6 +103,7 @@ def build(
       kernels are used without signatures.
     - `no_kernel_meta`: write no kernels to `rank_N/kernel_meta`.
     - `kernel_meta`: write kernels to this directory instead of `rank_N/kernel_meta`.
+    - `explain`: add to the result why kernels were missing (`nearest` of each, and `causes`), as `explain` states it.
     - `replace`: replace kernels in `kernel_meta` that opkeep did not write; they go to a quarantine.
 
     >>> import opkeep, tempfile

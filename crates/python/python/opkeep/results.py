@@ -46,7 +46,13 @@ class Imported(TypedDict):
     op_sources: None
 
 
-class BuiltKernel(TypedDict):
+class _ExplainedMiss(TypedDict, total=False):
+    """The field of a kernel that was missing, with `explain`."""
+
+    nearest: Nearest | None
+
+
+class BuiltKernel(_ExplainedMiss):
     """A kernel of a build."""
 
     name: str
@@ -110,7 +116,9 @@ class LeftAlone(TypedDict, total=False):
 
 
 class _BuildPlacement(TypedDict, total=False):
-    """The fields of a build that are absent if the kernels were not placed, or if all inputs could be read."""
+    """The fields of a build that are absent if the kernels were not placed, if all inputs could be read, or without `explain`."""
+
+    causes: list[Cause]
 
     kernel_meta: str
     contested_names: list[str]
@@ -158,13 +166,45 @@ class Difference(TypedDict):
 
 
 class Nearest(TypedDict):
-    """The stored kernel that differs least."""
+    """The stored kernel that explains a miss best: of the same job, if there is one."""
 
     name: str
+    key: str
+    made_by: str
+    same_job: bool
+    key_schema: list[int] | None
     job: list[Difference]
     spec: list[Difference]
     toolchain: list[str]
     op_sources: list[str]
+
+
+class Cause(TypedDict):
+    """A cause of misses, with its kernels as indices into the list of kernels."""
+
+    cause: Literal["key-changed", "new-job", "new-operators", "other"]
+    text: str
+    kernels: list[int]
+    key_schema: list[int] | None
+    toolchain: list[str]
+    spec: list[Difference]
+    op_sources: dict[str, int]
+    made_by: list[str]
+
+
+class Lookup(TypedDict):
+    """A place where kernels were looked for, and how many it has."""
+
+    place: Literal["store", "remote"]
+    location: str
+    namespace: str | None
+    asked: int
+    found: int
+    absent: int
+    refused: RefusedContent
+    unknown: int
+    paused: bool
+    reason: str | None
 
 
 class RemoteKernel(TypedDict):
@@ -237,10 +277,12 @@ class ExplainedDirectory(TypedDict):
 
 
 class ExplainResult(Result, total=False):
-    """The result of `explain`: `kernels`, with `against` `job` and `spec`, with `framework` `groups`, of a key `kernels` and
+    """The result of `explain`: `kernels`, `causes` and `lookups`, with `against` `job` and `spec`, with `framework` `groups`, of a key `kernels` and
     `groups`, of Triton's directory `directories` and `groups`."""
 
     kernels: list[ExplainedKernel]
+    causes: list[Cause]
+    lookups: list[Lookup]
     job: list[Difference]
     spec: list[Difference]
     groups: list[ExplainedGroup]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use opkeep::{BuildReport, Outcome, ViewConfig, ViewGroup};
 use opkeep_framework_cache::FrameworkFiles;
 
-use self::output::{BuildOutput, UnreadableOutput};
+use self::output::{BuildOutput, Flags, UnreadableOutput};
 use crate::flags::compile::CompileArgs;
 use crate::flags::remote::RemoteArgs;
 use crate::flags::trust::TrustArgs;
@@ -59,6 +59,12 @@ pub(crate) struct Args {
     /// Write kernels to this directory instead of rank_N/kernel_meta
     #[arg(long, value_name = "DIR", conflicts_with = "no_kernel_meta")]
     pub(crate) kernel_meta: Option<PathBuf>,
+    /// Report beside each compile why the kernel was missing
+    ///
+    /// The result also has each cause with its kernels, as that of opkeep explain. Stored kernels are compared while
+    /// compilers run.
+    #[arg(long)]
+    pub(crate) explain: bool,
     /// Replace kernels in kernel_meta that opkeep did not write
     ///
     /// Also release kernels by debug kernels. Foreign kernels go to a quarantine, from which `opkeep repair --undo
@@ -104,6 +110,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         let engine = engine.with_config(|config| {
             config.keep_artifacts = false;
             config.trust_imported = args.trust_imported;
+            config.explain_misses = args.explain;
             config.remote.clone_from(&remote);
             config.trust.clone_from(&trust);
             config.view = view;
@@ -119,7 +126,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let single = args.inputs.first().filter(|_| args.inputs.len() == 1);
     let network = single.map(|input| network_name(input));
     let target = args.common.target();
-    let flags = (remote.is_some(), cancel.is_cancelled());
+    let flags =
+        Flags { has_remote: remote.is_some(), is_interrupted: cancel.is_cancelled(), explains: args.explain };
     let json = BuildOutput::new(&report, network, target, &unreadable, flags);
     // Printed before the result, which contains the warnings, too.
     let is_placed = print_report(&report, args.common.chooses_target(), output);

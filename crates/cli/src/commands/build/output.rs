@@ -9,8 +9,9 @@ use opkeep_kernel_entry::Provenance;
 use serde::Serialize;
 
 use super::left::{LeftOutput, left_outputs};
-use super::report::{reason, saved_time};
+use super::report::{groups, reason, saved_time};
 use crate::commands::activity::{LostOutput, RemoteOutput};
+use crate::commands::misses::output::{CauseOutput, NearestOutput};
 use crate::input::model::Unreadable;
 use crate::ui::json::{self, FileError, Milliseconds};
 use crate::ui::output::chain;
@@ -34,6 +35,9 @@ pub(crate) struct BuildOutput {
     elapsed_ms: Milliseconds,
     saved_ms: Milliseconds,
     results: Vec<KernelOutput>,
+    /// Only with `--explain`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    causes: Option<Vec<CauseOutput>>,
     #[serde(flatten)]
     view: Option<ViewOutput>,
     #[serde(flatten)]
@@ -75,6 +79,9 @@ struct KernelOutput {
     compile_ms: Option<Milliseconds>,
     saved_ms: Option<Milliseconds>,
     bytes: Option<usize>,
+    /// The stored kernel that explains the miss, only with `--explain` and of a miss; null if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nearest: Option<Option<NearestOutput>>,
 }
 
 /// The provenance of an imported kernel, whose toolchain is not known.
@@ -120,6 +127,13 @@ struct PlacedOutput {
     kernel_meta_risk: Option<String>,
 }
 
+/// What decides which fields there are.
+pub(crate) struct Flags {
+    pub(crate) has_remote: bool,
+    pub(crate) is_interrupted: bool,
+    pub(crate) explains: bool,
+}
+
 impl BuildOutput {
     /// Creates the result of `report`, the report of a build of `network` for the requested `target`.
     pub(crate) fn new(
@@ -127,7 +141,7 @@ impl BuildOutput {
         network: Option<String>,
         target: &str,
         unreadable: &Unreadable,
-        (has_remote, interrupted): (bool, bool),
+        flags: Flags,
     ) -> Self {
         let view = report.view.as_ref().map(|view| match view {
             Ok(placed) => ViewOutput::Placed(placed_output(placed)),
@@ -142,14 +156,15 @@ impl BuildOutput {
             kernels: report.kernels.len(),
             counts: counts(report),
             from_remote: report.count_from_remote(),
-            remote: has_remote.then(|| report.into()),
+            remote: flags.has_remote.then(|| report.into()),
             lost: (&report.activity).into(),
             elapsed_ms: Milliseconds(report.elapsed),
             saved_ms: Milliseconds(saved_time(report)),
             results: report.kernels.iter().map(kernel_output).collect(),
+            causes: flags.explains.then(|| groups(report).iter().map(CauseOutput::from).collect()),
             view,
             unreadable: UnreadableOutput::new(unreadable),
-            interrupted,
+            interrupted: flags.is_interrupted,
         }
     }
 }
@@ -167,6 +182,10 @@ fn kernel_output(kernel: &KernelReport) -> KernelOutput {
         compile_ms: kernel.compile_time.map(Milliseconds),
         saved_ms: kernel.saved_time.map(Milliseconds),
         bytes: kernel.bytes,
+        nearest: kernel
+            .miss
+            .as_ref()
+            .map(|miss| miss.nearest.as_ref().map(|nearest| NearestOutput::from(&**nearest))),
     }
 }
 

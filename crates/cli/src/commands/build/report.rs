@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use opkeep::{BuildError, BuildReport, Engine, KernelReport, Outcome, Request};
+use opkeep::{BuildError, BuildReport, Engine, KernelReport, MissGroup, Outcome, Request};
 use opkeep_cache::Miss;
 
 use super::left;
 use crate::commands::activity;
+use crate::commands::misses::text::{Detail, MissedKernel, causes_text};
 use crate::flags::compile::CompileArgs;
 use crate::ui::config::Verbosity;
 use crate::ui::hints;
@@ -123,11 +124,14 @@ pub(crate) fn report_text(report: &BuildReport, verbosity: Verbosity) -> Text {
         Outcome::Reused => verbosity > Verbosity::Normal || (few && verbosity == Verbosity::Normal),
         _ => verbosity > Verbosity::Quiet,
     };
-    let has_use = |reason: &str| verbosity > Verbosity::Normal || reason != Miss::Absent.to_string();
+    // That a kernel is not in the store is the usual reason, and the nearest stored kernel belongs to it.
+    let absent = Miss::Absent.to_string();
+    let has_use = |reason: &str| verbosity > Verbosity::Normal || !reason.starts_with(&absent);
     let imported = report.kernels.iter().filter(|kernel| kernel.imported.is_some()).count();
     for (at, kernel) in report.kernels.iter().enumerate().filter(|(_, kernel)| worth_a_line(kernel)) {
         let time = kernel.compile_time.map(|time| format!("{} ms", time.as_millis())).unwrap_or_default();
         let why = match (&kernel.reason, kernel.outcome) {
+            _ if kernel.miss.is_some() => kernel.miss.iter().map(|miss| format!("({miss})")).collect(),
             (Some(reason), outcome) if outcome != Outcome::Failed && has_use(reason) => format!("({reason})"),
             _ => String::new(),
         };
@@ -137,6 +141,12 @@ pub(crate) fn report_text(report: &BuildReport, verbosity: Verbosity) -> Text {
             text.append(&failure_text(kernel));
         }
     }
+    let missed = |at: usize| {
+        let KernelReport { name, op_type, requested_by, miss, .. } = &report.kernels[at];
+        Some(MissedKernel { name, op_type, requested_by, miss: miss.as_ref()? })
+    };
+    let detail = Detail { all: verbosity > Verbosity::Normal, flag: "-v" };
+    text.append(&causes_text(&groups(report), missed, detail));
     text.line(summary(report));
     if imported > 0 {
         let were = if imported == 1 { "was" } else { "were" };
@@ -154,6 +164,12 @@ pub(crate) fn report_text(report: &BuildReport, verbosity: Verbosity) -> Text {
         text.line(format_args!("kernels are in {}", shortened(&placed.directory)));
     }
     text
+}
+
+/// Returns the misses by their causes, if they are explained.
+pub(super) fn groups(report: &BuildReport) -> Vec<MissGroup> {
+    let misses = report.kernels.iter().enumerate();
+    MissGroup::of(misses.filter_map(|(at, kernel)| Some((at, kernel.miss.as_ref()?))))
 }
 
 /// Returns the duration of the compiles that the kernels found needed before, as far as their entries state it.

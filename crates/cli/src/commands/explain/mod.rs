@@ -2,7 +2,9 @@
 //! nothing.
 
 mod groups;
+mod kernels;
 mod keys;
+mod lookups;
 mod not_stored;
 mod output;
 mod triton;
@@ -11,18 +13,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::ArgGroup;
-use opkeep::{CacheStatus, Explanation, NearestEntry, RemoteStatus};
-use opkeep_cache::{Namespace, TrustConfig};
-use opkeep_descriptor::{BuildSpec, Change, Diff, ResolvedSpec};
-use opkeep_digest::PartChange;
+use opkeep::{CacheStatus, Explanation, MissGroup, RemoteStatus};
+use opkeep_cache::Namespace;
+use opkeep_descriptor::{BuildSpec, Diff, ResolvedSpec};
 use opkeep_framework_cache::triton::TritonDir;
 use opkeep_fs::Dir;
-use opkeep_store::Miss;
 use serde::Serialize;
 
-use self::output::{ChangeOutput, KernelOutput, MAX_CHARACTERS, NearestOutput, RemoteOutput};
-use crate::commands::build::output::{ImportedOutput, UnreadableOutput};
+use self::kernels::{absent_text, all_kernels, few_kernels, kernel_output, missed, summary};
+use self::lookups::{LookupOutput, Lookups};
+use self::output::KernelOutput;
+use crate::commands::build::output::UnreadableOutput;
 use crate::commands::build::report::note_targets;
+use crate::commands::misses::output::{CauseOutput, ChangeOutput, changes};
+use crate::commands::misses::text::{Detail, causes_text};
 use crate::flags::compile::CompileArgs;
 use crate::flags::remote::RemoteArgs;
 use crate::flags::trust::TrustArgs;
@@ -30,7 +34,7 @@ use crate::input::{self, model};
 use crate::setup;
 use crate::setup::targets::{TargetRequests, split_by_target};
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{self, Text, counted, shortened};
+use crate::ui::text::{Text, counted};
 
 /// The two ways to call it.
 const USAGE: &str =
@@ -48,10 +52,10 @@ Examples:
   opkeep explain --framework triton --kernel add_kernel
     reports what is stored for a kernel of Triton";
 
-/// Report why each kernel would be a hit or a miss, without compiling
+/// Report why kernels would be misses, each cause once, without compiling
 ///
-/// For a miss, the report has what the remote cache has of it, and how it differs from the nearest stored kernel.
-/// A key, Triton's directory or --framework reports what is stored.
+/// The report has the number of kernels that each cause hits, what differs from what is stored, and where kernels were
+/// looked for, the remote cache included. A key, Triton's directory or --framework reports what is stored.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = DETAILS, override_usage = USAGE)]
 #[command(group = ArgGroup::new("what").required(true).multiple(true).args(["inputs", "framework"]))]
@@ -62,6 +66,9 @@ pub(crate) struct Args {
     /// are enough if no other key begins with them.
     #[arg(conflicts_with = "framework", value_name = "PATH|KEY")]
     pub(crate) inputs: Vec<PathBuf>,
+    /// Also report each kernel with each difference
+    #[arg(long, conflicts_with_all = ["framework", "against"])]
+    pub(crate) all: bool,
     /// Report instead how the only input differs from this descriptor
     #[arg(long, value_name = "FILE", conflicts_with = "framework")]
     pub(crate) against: Option<PathBuf>,
@@ -88,13 +95,12 @@ pub(crate) struct Args {
 const INPUTS: &str = "explain takes networks, descriptors, Triton's directory (with kernels in it), the key of an entry or its \
     first four digits or more, and Triton's whole key; --framework triton --kernel NAME names a kernel";
 
-/// The maximum number of differences in text.
-const MAX_CHANGES: usize = 8;
-
 /// The result as JSON.
 #[derive(Serialize)]
 struct ExplainOutput {
     kernels: Vec<KernelOutput>,
+    causes: Vec<CauseOutput>,
+    lookups: Vec<LookupOutput>,
     #[serde(flatten)]
     unreadable: UnreadableOutput,
 }
@@ -141,6 +147,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         }
         return Ok(ExitStatus::Failed);
     }
+    let root = engine.config().store.as_ref().map(|store| store.root.clone());
     let by_target = split_by_target(requests, engine, &args.common, unknown, &cancel)?;
     if let Some(for_default) = by_target.first() {
         note_targets(&for_default.requests, &args.common, output);
@@ -160,13 +167,25 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if trust.policy.trusted_keys().is_none() && kernels.iter().any(is_absent) {
         output.print_note(&signed_note(&namespace));
     }
-    let absent = absent_text(&trust, &namespace);
-    let texts = Texts { absent: &absent, common: common_reason(&kernels) };
-    let mut text: Text = kernels.iter().map(|kernel| text_of(kernel, texts)).collect();
-    text.extend(texts.common.map(|why| Text::of(format_args!("each miss: {why}"))));
+    let misses = kernels.iter().enumerate().filter_map(|(at, kernel)| match &kernel.status {
+        CacheStatus::Miss(miss) => Some((at, miss)),
+        _ => None,
+    });
+    let causes = MissGroup::of(misses);
+    let lookups = Lookups::of(&kernels, root.as_deref(), remote.as_ref());
+    let mut text = match args.all {
+        true => all_kernels(&kernels, &absent_text(&trust, &namespace)),
+        false => few_kernels(&kernels),
+    };
+    text.append(&causes_text(&causes, |at| missed(&kernels[at]), Detail { all: args.all, flag: "--all" }));
+    text.append(&lookups.text(&causes));
     text.line(summary(&kernels));
-    let kernels = kernels.iter().map(kernel_output).collect();
-    let json = ExplainOutput { kernels, unreadable: UnreadableOutput::new(&unreadable) };
+    let json = ExplainOutput {
+        kernels: kernels.iter().map(kernel_output).collect(),
+        causes: causes.iter().map(CauseOutput::from).collect(),
+        lookups: lookups.outputs(),
+        unreadable: UnreadableOutput::new(&unreadable),
+    };
     output.print_result(&text, &json)?;
     Ok(unreadable.exit_status())
 }
@@ -226,79 +245,6 @@ fn as_stated(spec: &BuildSpec) -> ResolvedSpec {
     ResolvedSpec { target: spec.target.clone(), options: options.collect(), debug: false }
 }
 
-fn changes(diff: &Diff) -> Vec<ChangeOutput> {
-    let one = |change: &Change| {
-        let Change { path, old, new, .. } = change.clone();
-        ChangeOutput { path, old, new }
-    };
-    diff.changes.iter().map(one).collect()
-}
-
-fn outcome(kernel: &Explanation) -> &'static str {
-    match kernel.status {
-        CacheStatus::Hit => "hit",
-        CacheStatus::Miss { .. } => "miss",
-        CacheStatus::Bypassed => "bypassed",
-        CacheStatus::Unsupported(_) => "refused",
-        _ => "unknown",
-    }
-}
-
-/// What the lines of all kernels have in common.
-#[derive(Clone, Copy)]
-struct Texts<'a> {
-    /// What is said of a kernel that the remote cache lacks.
-    absent: &'a str,
-    /// The reason of all misses, which has a line of its own.
-    common: Option<&'a str>,
-}
-
-/// Returns the reason of all misses, if it is the same for several of them: one that concerns the store, and not a kernel.
-fn common_reason(kernels: &[Explanation]) -> Option<&str> {
-    let reasons = kernels.iter().filter_map(|kernel| match &kernel.status {
-        CacheStatus::Miss { why, .. } => Some(why.as_str()),
-        _ => None,
-    });
-    let reasons: Vec<&str> = reasons.collect();
-    let is_common = reasons.len() > 1 && reasons.iter().all(|why| *why == reasons[0]);
-    let first = reasons.first().copied().filter(|_| is_common)?;
-    (first != Miss::Absent.to_string()).then_some(first)
-}
-
-fn text_of(kernel: &Explanation, texts: Texts<'_>) -> Text {
-    let Explanation { name, op_type, requested_by, status, .. } = kernel;
-    let others = if requested_by.len() > 1 {
-        format!(", {}", counted(requested_by.len(), "operator"))
-    } else {
-        String::new()
-    };
-    let mut text = Text::of(format_args!("{:8} {name} ({op_type}{others})", outcome(kernel)));
-    match status {
-        CacheStatus::Bypassed => {
-            text.line("  kernels with debug options are compiled each time and never kept");
-        }
-        CacheStatus::Unsupported(why) => text.line(format_args!("  {why}")),
-        CacheStatus::Miss { why, nearest } => {
-            if texts.common.is_none() {
-                text.line(format_args!("  {why}"));
-            }
-            let remote = kernel.remote.as_ref().and_then(|remote| remote_text(remote, texts.absent));
-            text.extend(remote.map(Text::of));
-            text.extend(nearest.iter().map(|nearest| nearest_text(nearest)));
-        }
-        _ => {}
-    }
-    if let Some(imported) = &kernel.imported {
-        let would = match status {
-            CacheStatus::Hit => "it is",
-            _ => "an imported kernel matches: --trust-imported would reuse it;",
-        };
-        text.line(format_args!("  {would} {imported}"));
-    }
-    text.extend(kernel.imported_problem.iter().map(|problem| Text::of(format_args!("  {problem}"))));
-    text
-}
-
 /// Returns the reason why the remote cache did not answer, if it did not.
 fn unanswered(kernel: &Explanation) -> Option<&str> {
     match &kernel.remote {
@@ -309,92 +255,4 @@ fn unanswered(kernel: &Explanation) -> Option<&str> {
 
 fn is_absent(kernel: &Explanation) -> bool {
     matches!(kernel.remote, Some(RemoteStatus::Absent))
-}
-
-/// Returns which copies a host with these keys does not find. What others signed has other names, so whether it is there is not known.
-fn absent_text(trust: &TrustConfig, namespace: &Namespace) -> String {
-    let (which, by) = match (trust.policy.trusted_keys(), &trust.signing_key) {
-        (Some(_), _) => ("copy", " that a trusted key signed"),
-        (None, Some(_)) => ("copy", " that is unsigned or signed by this host's key"),
-        (None, None) => ("unsigned copy", ""),
-    };
-    format!("the remote cache has no {which} of it in namespace `{namespace}`{by}")
-}
-
-/// Returns a line about the remote cache; `None` if it did not answer, which is a note.
-fn remote_text(remote: &RemoteStatus, absent: &str) -> Option<String> {
-    Some(match remote {
-        RemoteStatus::Available { bytes, .. } => {
-            format!("  the remote cache has it ({}): a build takes it", text::bytes(*bytes))
-        }
-        RemoteStatus::Refused { reason, .. } => {
-            format!("  the remote cache has it, and a build refuses it: {reason}")
-        }
-        RemoteStatus::Absent => format!("  {absent}"),
-        _ => return None,
-    })
-}
-
-fn kernel_output(kernel: &Explanation) -> KernelOutput {
-    let (reason, nearest) = match &kernel.status {
-        CacheStatus::Unsupported(why) => (Some(why.to_string()), None),
-        CacheStatus::Miss { why, nearest } => {
-            (Some(why.as_str().to_owned()), Some(nearest.as_ref().map(|nearest| nearest_output(nearest))))
-        }
-        _ => (None, None),
-    };
-    KernelOutput {
-        name: kernel.name.clone(),
-        key: kernel.key.map(|key| key.to_string()),
-        op_type: kernel.op_type.clone(),
-        operators: kernel.requested_by.clone(),
-        outcome: outcome(kernel),
-        reason,
-        nearest,
-        imported: kernel.imported.as_ref().map(ImportedOutput::from),
-        imported_problem: kernel.imported_problem.clone(),
-        remote: kernel.remote.as_ref().map(RemoteOutput::from),
-    }
-}
-
-fn part_changes(changes: &[PartChange]) -> Vec<String> {
-    changes.iter().map(ToString::to_string).collect()
-}
-
-/// Returns the differences from the nearest kernel, by part of the key.
-fn nearest_text(nearest: &NearestEntry) -> Text {
-    let lines = |diff: &Diff| diff.changes.iter().map(ToString::to_string).collect();
-    let parts: [(&str, Vec<String>); 4] = [
-        ("job", lines(&nearest.job)),
-        ("spec", lines(&nearest.spec)),
-        ("toolchain", part_changes(&nearest.toolchain)),
-        ("op sources", part_changes(&nearest.op_sources)),
-    ];
-    let mut text = Text::of(format_args!("  the nearest stored kernel is {}; it differs in", nearest.name));
-    for (part, lines) in parts {
-        let line = |line: &String| format!("    {part:10}  {}", shortened(line, MAX_CHARACTERS));
-        text.list(lines.iter().map(line), MAX_CHANGES, |more| format!("    {part:10}  and {more} more"));
-    }
-    text
-}
-
-fn nearest_output(nearest: &NearestEntry) -> NearestOutput {
-    NearestOutput {
-        name: nearest.name.clone(),
-        job: changes(&nearest.job),
-        spec: changes(&nearest.spec),
-        toolchain: part_changes(&nearest.toolchain),
-        op_sources: part_changes(&nearest.op_sources),
-    }
-}
-
-fn summary(kernels: &[Explanation]) -> String {
-    let count = |name: &str| kernels.iter().filter(|kernel| outcome(kernel) == name).count();
-    let counts = ["hit", "miss", "bypassed", "refused"].map(|name| format!("{} {name}", count(name)));
-    let is_available = |kernel: &&Explanation| matches!(kernel.remote, Some(RemoteStatus::Available { .. }));
-    let in_remote = match kernels.iter().filter(is_available).count() {
-        0 => String::new(),
-        count => format!("; {count} of the misses would come from the remote cache"),
-    };
-    format!("{}: {}{in_remote}", counted(kernels.len(), "kernel"), counts.join(", "))
 }

@@ -4,8 +4,9 @@ use opkeep::RemoteStatus;
 use serde::Serialize;
 
 use crate::commands::build::output::ImportedOutput;
+use crate::commands::misses::output::NearestOutput;
 
-/// The maximum number of characters of a difference, or of a compiler's version, in text.
+/// The maximum number of characters of a compiler's version in text.
 pub(super) const MAX_CHARACTERS: usize = 200;
 
 #[derive(Serialize)]
@@ -54,20 +55,4 @@ impl From<&RemoteStatus> for RemoteOutput {
         };
         Self { state, bytes, refusal, reason }
     }
-}
-
-#[derive(Serialize)]
-pub(super) struct NearestOutput {
-    pub(super) name: String,
-    pub(super) job: Vec<ChangeOutput>,
-    pub(super) spec: Vec<ChangeOutput>,
-    pub(super) toolchain: Vec<String>,
-    pub(super) op_sources: Vec<String>,
-}
-
-#[derive(Serialize)]
-pub(super) struct ChangeOutput {
-    pub(super) path: String,
-    pub(super) old: String,
-    pub(super) new: String,
 }

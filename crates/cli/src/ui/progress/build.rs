@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use opkeep::Event;
+use opkeep::{Event, Outcome};
 
 use super::lines::{self, heartbeat, position};
 use super::state::BuildState;
@@ -186,6 +186,10 @@ fn log_text(build: &BuildState, event: &Event<'_>) -> Option<Text> {
     let line = format!("{} {event}", position(build));
     let mut text = Text::default();
     match event {
+        Event::Finished { kernel, outcome: Outcome::Compiled, .. } => match build.cause(kernel) {
+            Some(cause) => text.line(format_args!("{line}: {cause}")),
+            None => text.line(line),
+        },
         Event::Finished { .. } | Event::LeaseTakenOver { .. } => text.line(line),
         Event::Failed { error, .. } if is_multi_line(*error) => text.quoted(line),
         Event::Failed { .. } => text.line(line),

@@ -20,11 +20,14 @@ pub(super) fn on_terminal(state: &BuildState, now: Instant, (width, height): (us
     let running = state.running().len();
     let waiting = state.waiting();
     let shown = if running + waiting.len() > rows { rows.saturating_sub(1) } else { rows };
-    lines.extend(state.running().take(shown).map(|running| row(running, now, width)));
+    lines.extend(state.running().take(shown).map(|running| {
+        let cause = state.cause(&running.kernel);
+        row(running, cause, now, width)
+    }));
     let left = shown.saturating_sub(running);
     lines.extend(waiting.iter().take(left).map(|kernel| {
         let tail = "waiting for others";
-        named(kernel, tail, width)
+        named(kernel, None, tail, width)
     }));
     match running + waiting.len() - (lines.len() - 1) {
         more @ 1.. if rows > 0 => lines.push(cut(&format!("  and {more} more"), width)),
@@ -121,23 +124,24 @@ fn head(state: &BuildState, now: Instant, width: usize) -> String {
     (0..pieces.len()).find_map(fits).unwrap_or(line)
 }
 
-fn row(running: &Running, now: Instant, width: usize) -> String {
+fn row(running: &Running, cause: Option<&str>, now: Instant, width: usize) -> String {
     let passed = duration(now.saturating_duration_since(running.began));
     let tail = match running.expected {
         Some(expected) => format!("{passed} of about {}", duration(expected)),
         None => passed,
     };
-    named(&running.kernel, &tail, width)
+    named(&running.kernel, cause, &tail, width)
 }
 
-/// A line of a kernel: its name, cut to the width, and `tail` at the right end of the line.
-fn named(kernel: &str, tail: &str, width: usize) -> String {
+/// A line of a kernel: its name, cut to the width, `note` if there is room for all of it, and `tail` at the right end of the line.
+fn named(kernel: &str, note: Option<&str>, tail: &str, width: usize) -> String {
     let name = one_line(kernel);
     let room = width.saturating_sub(tail.width() + 4);
     if room < NAME {
         return cut(&format!("  {name}"), width);
     }
-    let name = cut(&name, room);
+    let noted = note.map(|note| format!("{name}  {}", one_line(note))).filter(|noted| noted.width() <= room);
+    let name = noted.unwrap_or_else(|| cut(&name, room));
     let blanks = room - name.width();
     format!("  {name}{}  {tail}", " ".repeat(blanks))
 }

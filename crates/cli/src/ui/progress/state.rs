@@ -21,6 +21,8 @@ pub(super) struct BuildState {
     threads: usize,
     /// The number of kernels that were missing.
     missing: usize,
+    /// Why kernels are missing, in a few words, by name.
+    causes: HashMap<String, String>,
 }
 
 /// The kernels that have ended, each counted once.
@@ -63,6 +65,7 @@ impl BuildState {
             waiting: Vec::new(),
             threads: 1,
             missing: 0,
+            causes: HashMap::new(),
         }
     }
 
@@ -76,6 +79,9 @@ impl BuildState {
                 for kernel in *missing {
                     self.left.entry(kernel.name.to_owned()).or_default().push(kernel.expected);
                 }
+            }
+            Event::Explained { kernel, miss, .. } => {
+                self.causes.insert((*kernel).to_owned(), miss.to_string());
             }
             Event::Hit { .. } => self.counts.reused += 1,
             Event::Started { kernel } => {
@@ -116,6 +122,11 @@ impl BuildState {
     /// The number of kernels that were missing, those included that have ended.
     pub(super) fn missing(&self) -> usize {
         self.missing
+    }
+
+    /// Returns why a kernel is missing, if that is known.
+    pub(super) fn cause(&self, kernel: &str) -> Option<&str> {
+        self.causes.get(kernel).map(String::as_str)
     }
 
     pub(super) fn counts(&self) -> Counts {

@@ -2,7 +2,6 @@
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 mod compare;
-mod generated;
 mod page;
 mod session;
 mod set_up;

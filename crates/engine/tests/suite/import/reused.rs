@@ -228,7 +228,8 @@ fn explain_says_that_one_matches() {
     // It is not the nearest of the compiled kernels.
     let other = place.engine().explain(&[square(2)]).unwrap().remove(0);
     assert!(
-        matches!(other.status, CacheStatus::Miss { nearest: None, .. }) && other.imported.is_none(),
+        matches!(&other.status, CacheStatus::Miss(miss) if miss.nearest.is_none())
+            && other.imported.is_none(),
         "{other:?}"
     );
     // The compiled kernel takes precedence.

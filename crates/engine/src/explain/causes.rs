@@ -1,0 +1,237 @@
+//! The causes of misses, and the kernels that each of them hits.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use opkeep_descriptor::{Change, Diff};
+use opkeep_digest::PartChange;
+
+use super::nearest::NearestEntry;
+use super::toolchain_text::toolchain_text;
+
+/// The maximum number of names in one line.
+const MAX_NAMES: usize = 3;
+/// The maximum number of characters of a value in one line.
+const MAX_VALUE: usize = 40;
+
+/// A miss, and what explains it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct MissExplanation {
+    /// The reason why the kernel is not taken from the store.
+    pub why: String,
+    /// Whether the store has no entry of the kernel and was searched for the nearest one.
+    pub is_searched: bool,
+    /// The stored kernel of the same operators that explains the miss best: one of the same job, if there is one. `None` if there is no
+    /// kernel of these operators, or none was searched for.
+    pub nearest: Option<Box<NearestEntry>>,
+}
+
+impl MissExplanation {
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into(), is_searched: false, nearest: None }
+    }
+
+    /// Returns the cause of the miss.
+    pub fn cause(&self) -> MissCause {
+        match &self.nearest {
+            Some(nearest) if nearest.job.is_empty() => MissCause::KeyChanged(KeyChanges::of(nearest)),
+            Some(_) => MissCause::NewJob,
+            None if self.is_searched => MissCause::NewOperators,
+            None => MissCause::Other(self.why.clone()),
+        }
+    }
+}
+
+impl fmt::Display for MissExplanation {
+    /// Writes the cause in a few words; of a new job, the first difference from the nearest one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(nearest) = self.nearest.as_ref().filter(|nearest| !nearest.job.is_empty()) else {
+            return self.cause().fmt(f);
+        };
+        write!(f, "new job, like {}", nearest.name)?;
+        let changes = nearest.main_changes();
+        let Some(Change { path, old, new, .. }) = changes.first() else { return Ok(()) };
+        let [old, new] = [old, new].map(|value| value.chars().take(MAX_VALUE).collect::<String>());
+        write!(f, " but for {path}: {old} -> {new}")?;
+        match changes.len() - 1 {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// The cause of a miss. Displays as one line, without the kernels that it hits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MissCause {
+    /// A kernel of the same job is stored, and other parts of its key differ.
+    KeyChanged(KeyChanges),
+    /// Kernels of the same operators are stored, but none of the same job.
+    NewJob,
+    /// No kernel of the same operators is stored.
+    NewOperators,
+    /// Another reason, which may concern the whole store: it does not exist, or the entry is damaged.
+    Other(String),
+}
+
+/// The differences between the keys of stored and missing kernels of the same jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyChanges {
+    /// The versions of the key's algorithm, the stored one first, if they differ.
+    pub key_schema: Option<(u64, u64)>,
+    /// The parts of the toolchain that differ.
+    pub toolchain: Vec<PartChange>,
+    /// The differences of the resolved specs: target and options.
+    pub spec: Diff,
+    /// The names of the parts of the operators' own sources that differ, each with the number of its kernels.
+    pub op_sources: BTreeMap<String, usize>,
+    /// The programs that stored the kernels, with their versions, if it was not this version.
+    pub made_by: BTreeSet<String>,
+}
+
+impl KeyChanges {
+    fn of(nearest: &NearestEntry) -> Self {
+        let is_other = |made_by: &&String| !made_by.is_empty() && *made_by != opkeep_kernel_entry::MADE_BY;
+        Self {
+            key_schema: nearest.key_schema,
+            toolchain: nearest.toolchain.clone(),
+            spec: nearest.spec.clone(),
+            op_sources: nearest.op_sources.iter().map(|part| (part.name.clone(), 1)).collect(),
+            made_by: [&nearest.made_by].into_iter().filter(is_other).cloned().collect(),
+        }
+    }
+
+    /// Whether the operators' own sources are all that differs. Otherwise they may differ as a consequence, such as generated code for
+    /// another option.
+    pub fn only_sources_differ(&self) -> bool {
+        self.key_schema.is_none() && self.toolchain.is_empty() && self.spec.is_empty()
+    }
+
+    /// Whether `other` is the same cause. Sources have other contents in each kernel, so their names count.
+    fn is_same(&self, other: &Self) -> bool {
+        self.key_schema == other.key_schema
+            && self.toolchain == other.toolchain
+            && self.spec == other.spec
+            && (!self.only_sources_differ() || self.op_sources.keys().eq(other.op_sources.keys()))
+    }
+
+    fn merge(&mut self, other: Self) {
+        for (name, count) in other.op_sources {
+            *self.op_sources.entry(name).or_default() += count;
+        }
+        self.made_by.extend(other.made_by);
+    }
+}
+
+impl fmt::Display for KeyChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if let Some((old, new)) = self.key_schema {
+            parts.push(format!("keys of version {old} -> {new}"));
+        }
+        parts.extend(toolchain_text(&self.toolchain));
+        if let Some(first) = self.spec.changes.first() {
+            let more = self.spec.changes.len() - 1;
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            parts.push(format!("{}: {} -> {}{more}", plain_path(&first.path), first.old, first.new));
+        }
+        if self.only_sources_differ() {
+            let names: Vec<&str> = self.op_sources.keys().take(MAX_NAMES).map(String::as_str).collect();
+            let more = self.op_sources.len() - names.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            match names.is_empty() {
+                true => parts.push("no difference is recorded".to_owned()),
+                false => parts.push(format!("source {}{more}", names.join(", "))),
+            }
+        }
+        if !self.made_by.is_empty() && self.toolchain.is_empty() {
+            let made_by: Vec<&str> = self.made_by.iter().map(String::as_str).collect();
+            parts.insert(0, format!("{} -> {}", made_by.join(", "), opkeep_kernel_entry::MADE_BY));
+        }
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// `option precision` for `options.precision`.
+fn plain_path(path: &str) -> String {
+    path.strip_prefix("options.").map_or_else(|| path.to_owned(), |name| format!("option {name}"))
+}
+
+impl fmt::Display for MissCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::KeyChanged(changes) => changes.fmt(f),
+            Self::NewJob => f.write_str("no kernel of this job is stored"),
+            Self::NewOperators => f.write_str("no kernel of these operators is stored for this target"),
+            Self::Other(why) => f.write_str(why),
+        }
+    }
+}
+
+impl MissCause {
+    /// Returns the cause in a word for machine-readable output.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::KeyChanged(_) => "key-changed",
+            Self::NewJob => "new-job",
+            Self::NewOperators => "new-operators",
+            Self::Other(_) => "other",
+        }
+    }
+
+    fn order(&self) -> u8 {
+        match self {
+            Self::KeyChanged(_) => 0,
+            Self::NewJob => 1,
+            Self::NewOperators => 2,
+            Self::Other(_) => 3,
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::KeyChanged(one), Self::KeyChanged(other)) => one.is_same(other),
+            (one, other) => one == other,
+        }
+    }
+}
+
+/// The misses of one cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MissGroup {
+    /// The cause. Its [`op_sources`](KeyChanges::op_sources) are those of all kernels of the group.
+    pub cause: MissCause,
+    /// The numbers that the caller gave the kernels, in the caller's order.
+    pub kernels: Vec<usize>,
+}
+
+impl MissGroup {
+    /// Groups misses by their causes: what hits the most kernels comes first, and each miss is in exactly one group. The caller gives
+    /// each kernel a number.
+    pub fn of<'a>(misses: impl IntoIterator<Item = (usize, &'a MissExplanation)>) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
+        for (kernel, miss) in misses {
+            let cause = miss.cause();
+            match groups.iter_mut().find(|group| group.cause.is_same(&cause)) {
+                Some(group) => {
+                    group.kernels.push(kernel);
+                    if let (MissCause::KeyChanged(all), MissCause::KeyChanged(one)) =
+                        (&mut group.cause, cause)
+                    {
+                        all.merge(one);
+                    }
+                }
+                None => groups.push(Self { cause, kernels: vec![kernel] }),
+            }
+        }
+        groups.sort_by_key(|group| (group.cause.order(), Reverse(group.kernels.len())));
+        groups
+    }
+}
+
+#[cfg(test)]
+mod tests;

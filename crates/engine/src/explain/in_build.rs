@@ -1,0 +1,120 @@
+//! The explanation of misses while a build compiles them.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::causes::MissExplanation;
+use super::nearest::{NearestEntry, NearestSearch, search_while};
+use crate::Outcome;
+use crate::event::Event;
+use crate::pipeline::{KernelPipeline, MissReason};
+use crate::plan::BuildPlan;
+use crate::report::KernelReport;
+use crate::setup::Setup;
+
+/// The time limit of the search if no explanation is wanted: a store may be large, and a build must not wait for it.
+const SEARCH_LIMIT: Duration = Duration::from_millis(200);
+
+/// Explains the missing kernels of a build.
+pub(crate) struct BuildExplainer<'a> {
+    setup: &'a Setup,
+    plan: &'a BuildPlan<'a>,
+    pipeline: &'a KernelPipeline<'a>,
+    /// The kernels, as indices into the plan.
+    missing: &'a [(usize, MissReason)],
+    /// The explanations so far, by the index into `missing`.
+    explained: Mutex<HashMap<usize, MissExplanation>>,
+}
+
+impl<'a> BuildExplainer<'a> {
+    pub(crate) fn new(
+        setup: &'a Setup,
+        plan: &'a BuildPlan<'a>,
+        pipeline: &'a KernelPipeline<'a>,
+        missing: &'a [(usize, MissReason)],
+    ) -> Self {
+        Self { setup, plan, pipeline, missing, explained: Mutex::default() }
+    }
+
+    /// Runs `work`, and explains the misses at the same time.
+    pub(crate) fn explain_while<T>(&self, work: impl FnOnce() -> T) -> T {
+        let is_wanted = self.setup.config.explain_misses;
+        if is_wanted {
+            self.explain_others();
+        }
+        let began = Instant::now();
+        let goes_on = |is_done: bool| match is_wanted {
+            true => !self.pipeline.cancel.is_cancelled(),
+            false => !is_done && began.elapsed() < SEARCH_LIMIT,
+        };
+        search_while(self.searches(), goes_on, |search| self.take(search), work)
+    }
+
+    /// Adds the explanations to the reports of the plan's kernels.
+    pub(crate) fn add_to(self, reports: &mut [Option<KernelReport>]) {
+        let is_wanted = self.setup.config.explain_misses;
+        for (index, miss) in self.explained.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            let Some(report) = &mut reports[self.missing[index].0] else { continue };
+            if let (Some(nearest), Some(reason), Outcome::Compiled) =
+                (&miss.nearest, &mut report.reason, report.outcome)
+            {
+                reason.push_str(&format!("; {nearest}"));
+            }
+            if is_wanted && !matches!(report.outcome, Outcome::Reused | Outcome::Shared) {
+                report.miss = Some(miss);
+            }
+        }
+    }
+
+    /// Explains the misses for which no search is made.
+    fn explain_others(&self) {
+        for (index, (at, miss)) in self.missing.iter().enumerate() {
+            let keyed = self.plan.kernels[*at].keyed();
+            if !miss.absent && keyed.is_some_and(|keyed| !keyed.spec.debug) {
+                self.add(index, MissExplanation::new(miss.reason.clone()));
+            }
+        }
+    }
+
+    /// Takes the result of a search that has ended.
+    fn take(&self, search: NearestSearch<'_>) {
+        let is_searched = search.is_complete();
+        let ids: Vec<usize> = search.ids().collect();
+        let mut found: HashMap<usize, NearestEntry> = search.found().collect();
+        for index in ids {
+            let nearest = found.remove(&index).map(Box::new);
+            let miss = MissExplanation::new(self.missing[index].1.reason.clone());
+            self.add(index, MissExplanation { nearest, is_searched, ..miss });
+        }
+    }
+
+    fn add(&self, index: usize, miss: MissExplanation) {
+        if self.setup.config.explain_misses {
+            let kernel = self.plan.kernels[self.missing[index].0].name();
+            self.setup.notify(Event::Explained { kernel, miss: &miss });
+        }
+        // A panic elsewhere leaves the map consistent.
+        self.explained.lock().unwrap_or_else(PoisonError::into_inner).insert(index, miss);
+    }
+
+    /// Returns a search for each target, with the missing kernels that have no entry in the store.
+    fn searches(&self) -> Vec<NearestSearch<'a>> {
+        let mut searches: Vec<(&str, NearestSearch<'a>)> = Vec::new();
+        for (index, (at, _)) in self.missing.iter().enumerate().filter(|(_, (_, miss))| miss.absent) {
+            let planned = &self.plan.kernels[*at];
+            let Some(keyed) = planned.keyed() else { continue };
+            let Some(store) = self.pipeline.store_of(keyed) else { continue };
+            let target = keyed.spec.target.as_str();
+            match searches.iter_mut().find(|(known, _)| *known == target) {
+                Some((_, search)) => search.add(index, planned, keyed),
+                None => {
+                    let mut search = NearestSearch::new(store);
+                    search.add(index, planned, keyed);
+                    searches.push((target, search));
+                }
+            }
+        }
+        searches.into_iter().map(|(_, search)| search).collect()
+    }
+}
