@@ -51,6 +51,34 @@ fn a_terminal_shows_each_compile_and_keeps_the_result_only() {
     assert!(!end.iter().any(leftover) && terminal.screen().contents().contains("4 compiled"), "{end:#?}");
 }
 
+/// A failure is above the lines of the compiles while these go on, and stays.
+#[test]
+fn a_terminal_shows_a_failure_at_once() {
+    let (columns, rows) = (100, 24);
+    let place = Place::new();
+    let cc =
+        LoggingCompiler::new(&place, "case $begun in 1) echo it is broken >&2; exit 1;; *) sleep 1;; esac");
+    network(&place, 3);
+    let build = build(&place, &cc, &["--color=never", "--jobs", "2"]);
+    let (_, shown) = shown_in(build, columns, rows).unwrap();
+    let mut terminal = vt100::Parser::new(rows, columns, 100);
+    let is_above = |lines: &[String]| {
+        let at = |begin: &str| lines.iter().position(|line| line.starts_with(begin));
+        let broken =
+            lines.iter().position(|line| line.starts_with("    | ") && line.contains("it is broken"));
+        let running =
+            lines.iter().position(|line| line.starts_with("  square_") && line.trim_end().ends_with(" s"));
+        matches!((at("[1/3] failed square_"), broken, running), (Some(failed), Some(broken), Some(running))
+            if failed < broken && broken < running)
+    };
+    let mut is_shown = false;
+    for part in shown.as_bytes().chunks(16) {
+        terminal.process(part);
+        is_shown |= is_above(&terminal.screen().rows(0, columns).collect::<Vec<_>>());
+    }
+    assert!(is_shown && terminal.screen().contents().contains("[1/3] failed square_"), "{shown:?}");
+}
+
 /// The end of a failed compile's output is there at once, with the number of kernels that have ended.
 #[test]
 fn a_log_has_a_line_for_each_compile_and_failure() {

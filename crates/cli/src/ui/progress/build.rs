@@ -1,5 +1,5 @@
-//! The progress of a build: on a terminal, a line for each compile, redrawn and gone at the end; elsewhere, a line for each kernel that is
-//! compiled or fails, and a heartbeat in between.
+//! The progress of a build: on a terminal, a line for each compile, redrawn and gone at the end, and failures above them, which stay;
+//! elsewhere, a line for each kernel that is compiled or fails, and a heartbeat in between.
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::Sender;
@@ -85,7 +85,14 @@ impl BuildProgress {
         let mut shown = self.shared.locked();
         shown.build.observe(event, now);
         match &self.shared.sink {
-            Sink::Nothing | Sink::Terminal(_) => {}
+            Sink::Nothing => {}
+            Sink::Terminal(bar) => {
+                if let Event::Failed { .. } = event
+                    && let Some(text) = log_text(&shown.build, event)
+                {
+                    bar.suspend(|| eprint(&text));
+                }
+            }
             Sink::Caller(caller) if is_reported(event) => {
                 // The command has ended if nothing receives it.
                 let _ = caller.send(Some(one_line(&event.to_string())));
@@ -100,7 +107,7 @@ impl BuildProgress {
         }
     }
 
-    /// Ends. Nothing of a terminal's lines is left.
+    /// Ends. Nothing of a terminal's lines is left but failures.
     pub(crate) fn done(&self) {
         self.shared.locked().has_ended = true;
         self.shared.ended.notify_all();
