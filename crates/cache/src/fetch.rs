@@ -13,7 +13,7 @@ use crate::byte_queue::ByteQueue;
 use crate::miss::Miss;
 use crate::query::{Accept, Query};
 use crate::refusal::{Refusal, WRONG_ENTRY};
-use crate::remote::{Asking, CallFailure, News, ObjectName, RemoteTarget};
+use crate::remote::{self, Asking, CallFailure, News, ObjectName, RemoteTarget};
 use crate::tiers::Target;
 
 /// The maximum number of threads that check entries during a call.
@@ -179,7 +179,7 @@ impl Target {
                 return Arrival::Fetched;
             }
             let next = match remote.news(key) {
-                News::Entry(entry) => self.arrived(entry, query),
+                News::Arrived(arrival) => self.all_arrived(arrival, query),
                 News::Stored { .. } => continue,
                 News::Step(_) => return outcome,
             };
@@ -187,6 +187,19 @@ impl Target {
                 outcome = next;
             }
         }
+    }
+
+    fn all_arrived(&self, mut arrival: remote::Arrival, query: &Query<'_>) -> Arrival {
+        let mut outcome = Arrival::Ignored;
+        while outcome.rank() < Arrival::Fetched.rank()
+            && let Some(entry) = arrival.next()
+        {
+            let next = self.arrived(entry, query);
+            if next.rank() > outcome.rank() {
+                outcome = next;
+            }
+        }
+        outcome
     }
 
     /// Has the first call ask for few entries if those of the local store are large.

@@ -263,7 +263,7 @@ impl Protocol<'_> {
         let Some(remote) = self.leases().filter(|_| !is_stale) else { return self.build(leased) };
         for _ in 0..MAX_STEPS {
             let step = match remote.news(self.key) {
-                News::Entry(entry) => match self.target.judge(entry, self.query, &leased.miss) {
+                News::Arrived(arrival) => match self.target.judge(arrival, self.query, &leased.miss) {
                     Some(entry) => return self.remote_hit(entry),
                     None => continue,
                 },
@@ -374,8 +374,8 @@ impl Protocol<'_> {
         });
         loop {
             let found = match remote.news(self.key) {
-                News::Entry(entry) => {
-                    let taken = self.target.judge(entry, self.query, &leased.miss);
+                News::Arrived(arrival) => {
+                    let taken = self.target.judge(arrival, self.query, &leased.miss);
                     taken.map(|entry| self.remote_hit(entry))
                 }
                 News::Stored { is_own } => self.stored(is_own, leased),

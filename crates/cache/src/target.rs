@@ -129,7 +129,8 @@ impl TargetCache {
     }
 
     /// Does what [`fetch`](Self::fetch) does, for a caller that has looked up `keys` in the local store and knows those that it is
-    /// `lacking`: no entry of the local store is read again, unless another process of this host has fetched the same plan meanwhile.
+    /// `lacking`: no entry of the local store is read again, unless this process has fetched it, or another process of this host the same
+    /// plan: they may have stored it meanwhile.
     pub fn fetch_lacking(&self, keys: &[Digest], lacking: Vec<Digest>, query: &Query<'_>) -> FetchReport {
         self.0.fetch(keys, lacking, false, query)
     }

@@ -2,9 +2,9 @@
 //! cache, tickets and pending keys.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
+use std::{fmt, iter};
 
 use opkeep_digest::Digest;
 use opkeep_store::{
@@ -22,7 +22,9 @@ use crate::outage::Outage;
 use crate::per_process::PerProcess;
 use crate::query::{Accept, Query};
 use crate::refusal::{RefusalKind, WRONG_ENTRY};
-use crate::remote::{CallFailure, EntryNames, Namespace, News, ObjectNames, RemoteTarget, RemoteTier};
+use crate::remote::{
+    Arrival, CallFailure, EntryNames, LookOutcome, Namespace, News, ObjectNames, RemoteTarget, RemoteTier,
+};
 use crate::signing::{Keys, TargetTrust};
 use crate::tally::Tally;
 use crate::upload::Uploads;
@@ -305,15 +307,25 @@ impl Target {
     /// Looks up an entry in the remote tier. An entry that the caller uses is written to the local store.
     pub(crate) fn look_remote(&self, key: &Digest, query: &Query<'_>, missing: &Miss) -> Option<FoundRemote> {
         let remote = self.read_remote().filter(|_| !query.stays_here)?;
-        let looked = remote.look(key, query.fresh_since, query.limits());
-        looked.unwrap_or_else(|why| {
-            self.remote_failed(why);
-            false
-        });
+        // What another thread has stored since the look-up may be damaged, or not be for this caller: then the engine is asked.
+        let mut is_seen = !matches!(missing, Miss::Absent);
+        loop {
+            match remote.look(key, query.fresh_since, is_seen, query.limits()) {
+                Ok(LookOutcome::Known) => break,
+                Ok(LookOutcome::Stored { is_own }) => match self.look_stored(key, query, None) {
+                    Some(entry) => return Some(FoundRemote { entry, is_fetched: is_own }),
+                    None => is_seen = true,
+                },
+                Err(why) => {
+                    self.remote_failed(why);
+                    break;
+                }
+            }
+        }
         self.warn_of_pause(remote);
         loop {
             let (taken, is_fetched) = match remote.news(key) {
-                News::Entry(entry) => (self.judge(entry, query, missing), true),
+                News::Arrived(arrival) => (self.judge(arrival, query, missing), true),
                 News::Stored { is_own } => (self.look_stored(key, query, None), is_own),
                 News::Step(_) => return None,
             };
@@ -335,14 +347,24 @@ impl Target {
         Some(entry)
     }
 
-    /// Has the caller judge an entry that the remote tier returned. An entry that the caller uses is written to the local store.
-    pub(crate) fn judge(&self, entry: Box<Entry>, query: &Query<'_>, missing: &Miss) -> Option<Box<Entry>> {
-        let verdict = (query.accept)(&entry);
-        self.judged(entry, verdict, missing)
+    /// Has the caller judge the entries that the remote tier returned, until it uses one. That is written to the local store.
+    pub(crate) fn judge(
+        &self,
+        mut arrival: Arrival,
+        query: &Query<'_>,
+        missing: &Miss,
+    ) -> Option<Box<Entry>> {
+        iter::from_fn(|| arrival.next()).find_map(|entry| {
+            let verdict = (query.accept)(&entry);
+            self.judged(entry, verdict, missing)
+        })
     }
 
     /// Does what the caller's judgement of an entry says.
     pub(crate) fn judged(&self, entry: Box<Entry>, verdict: Accept, missing: &Miss) -> Option<Box<Entry>> {
+        if let Accept::Take | Accept::Validated { .. } = verdict {
+            self.remote.iter().for_each(|remote| remote.used(entry.key()));
+        }
         self.store_judged(&entry, verdict, missing)?;
         self.tally.add(Counter::RemoteHits, 1);
         // An entry that arrived before its caller asked is a hit of the local store, which counts this.

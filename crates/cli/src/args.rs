@@ -70,7 +70,7 @@ impl Args {
 }
 
 /// Returns the colours that a command line asks for, before it is read: its errors have colours, too.
-fn color_of(line: &[OsString]) -> ColorMode {
+pub(crate) fn color_of(line: &[OsString]) -> ColorMode {
     let own = line.iter().take_while(|argument| *argument != "--");
     let mut texts = own.map(|argument| argument.to_str().unwrap_or_default());
     while let Some(text) = texts.next() {

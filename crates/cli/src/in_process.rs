@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::args::{Args, exit_code};
 use crate::ui::caller::{Caller, CommandError, CommandErrorKind, Level, ProgressSender};
+use crate::ui::error_report::UsageProblem;
 use crate::ui::help::DEFAULT_WIDTH;
 use crate::ui::output::{ExitStatus, Output};
 
@@ -96,18 +97,10 @@ fn finished(output: Output<'_>, exit_status: ExitStatus) -> InProcess {
     InProcess { json, exit_code: exit_status.code(), error }
 }
 
-/// Returns the error for a command line that is wrong. Of the text for a terminal, it has the problem and the tips; how the
-/// program is called and where it explains itself is of no use to a caller.
+/// Returns the error for a command line that is wrong.
 fn usage_error(text: &str) -> CommandError {
-    let one_line = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-    let mut paragraphs = text.split("\n\n");
-    let problem = paragraphs.next().unwrap_or(text);
-    let tips = paragraphs.flat_map(str::lines).filter_map(|line| line.trim().strip_prefix("tip: "));
-    CommandError {
-        kind: CommandErrorKind::Usage,
-        text: one_line(problem.strip_prefix("error: ").unwrap_or(problem)),
-        help: tips.map(str::to_owned).collect(),
-    }
+    let UsageProblem { problem, tips, .. } = UsageProblem::of(text);
+    CommandError { kind: CommandErrorKind::Usage, text: problem, help: tips }
 }
 
 /// The requested help or version, as JSON.

@@ -14,19 +14,26 @@ mod ui;
 
 use std::process::ExitCode;
 
-use args::{Args, exit_code};
+use args::{Args, color_of, exit_code};
+use clap::error::ErrorKind;
 pub use in_process::{InProcess, in_process};
 pub use opkeep_fs::CancelToken;
 pub use ui::caller::{CommandError, CommandErrorKind, Level};
 pub use ui::env::MAX_ENTRIES_VARIABLE;
-use ui::output::Output;
+use ui::output::{Output, print_usage_error};
 
 /// Runs the command that this process was started with. Returns its exit code.
 pub fn main() -> ExitCode {
-    match Args::read(&std::env::args_os().collect::<Vec<_>>(), ui::help::width) {
+    let line: Vec<_> = std::env::args_os().collect();
+    match Args::read(&line, ui::help::width) {
         Ok(args) => ExitCode::from(args.run(&Output::terminal(&args.ui)).code()),
         Err(error) => {
-            let _ = error.print();
+            match error.kind() {
+                ErrorKind::DisplayHelp
+                | ErrorKind::DisplayVersion
+                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => drop(error.print()),
+                _ => print_usage_error(&error, color_of(&line)),
+            }
             ExitCode::from(exit_code(&error))
         }
     }

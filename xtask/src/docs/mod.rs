@@ -4,6 +4,7 @@ mod book;
 mod links;
 mod mdbook;
 mod page;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -86,8 +87,22 @@ impl Repository {
         let pages = &self.documents.pages;
         let mut problems: Vec<_> = pages.keys().flat_map(|path| self.documents.problems(path)).collect();
         problems.extend(self.book.problems(pages));
+        problems.extend(self.variables()?);
         let links: usize = pages.values().map(|page| page.links.len()).sum();
         finished(&problems, &format!("{links} links in {} documents", pages.len()))
+    }
+
+    /// What is wrong with the page about the environment.
+    fn variables(&self) -> Result<Vec<String>, String> {
+        let read = |path: &String| {
+            let bytes = disk::bytes(Path::new("."), path)?;
+            Ok::<_, String>((path.clone(), String::from_utf8_lossy(&bytes).into_owned()))
+        };
+        let code =
+            self.files.iter().filter(|path| variables::concerns(path)).map(read).collect::<Result<_, _>>()?;
+        let page = self.texts.get(variables::PAGE).map_or("", String::as_str);
+        let (_, header) = read(&variables::HEADER.to_owned())?;
+        Ok(variables::problems(page, &header, &code))
     }
 
     fn build(&self) -> Result<(), String> {

@@ -27,8 +27,9 @@ pub(crate) struct Asking {
 impl Board {
     /// Begins a call for the entries of `keys` that is made elsewhere. It may ask for those that no other call asks for.
     pub(super) fn begin_asking(self: &Arc<Self>, keys: &[Digest]) -> Asking {
-        let mut state = self.locked();
-        let keys = keys.iter().copied().filter(|key| state.table.begin_asking(key)).collect();
+        let mut keys = keys.to_vec();
+        let mut state = self.locked_without_fetched(&mut keys, None);
+        keys.retain(|key| state.table.begin_asking(key));
         drop(state);
         Asking { board: Arc::clone(self), keys }
     }
@@ -41,7 +42,7 @@ impl Board {
                 return None;
             }
             if let Some((key, entries)) = state.table.take_arrival() {
-                return Some(Arrival { board: Arc::clone(self), key, entries });
+                return Some(Arrival::new(self, key, entries));
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -56,6 +57,10 @@ impl Board {
 }
 
 impl Arrival {
+    pub(super) fn new(board: &Arc<Board>, key: Digest, entries: Arrived) -> Self {
+        Self { board: Arc::clone(board), key, entries }
+    }
+
     /// Returns the next entry.
     pub(crate) fn next(&mut self) -> Option<Box<Entry>> {
         self.entries.pop_front()
@@ -63,9 +68,7 @@ impl Arrival {
 
     /// Records that the entry is used, before it is stored: a caller may find it in the local store from then on.
     pub(crate) fn used(&self) {
-        let mut state = self.board.locked();
-        state.fetched.add(&self.key);
-        state.table.judged_used(&self.key);
+        self.board.used(&self.key);
     }
 
     /// Records that the local store has the entry.

@@ -13,9 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use opkeep_digest::Digest;
-use opkeep_store::Entry;
 
 use super::answer_size::Sizes;
+use super::arrival::Arrival;
 use super::arrived::{Arrivals, Arrived, bytes_of};
 use super::call::{Limits, guarded};
 use super::client::RemoteClient;
@@ -71,11 +71,19 @@ pub(super) struct State {
 /// What the board knows of a key.
 pub(crate) enum News {
     /// Its entry arrived.
-    Entry(Box<Entry>),
+    Arrived(Arrival),
     /// Its entry is in the local store. `is_own`: this process has fetched it.
     Stored { is_own: bool },
     /// There is no entry, and this follows from the leases.
     Step(LeaseStep),
+}
+
+/// What a caller that begins a key learns.
+pub(crate) enum LookOutcome {
+    /// The board knows what there is to know: [`news`](Board::news) says it.
+    Known,
+    /// The entry was stored in the local store since the caller looked there. `is_own`: this process has fetched it.
+    Stored { is_own: bool },
 }
 
 impl Board {
@@ -93,9 +101,14 @@ impl Board {
     /// Sets the plan: `keys` are all keys of a build, of which the local store lacks `missing`.
     pub(super) fn plan(&self, keys: &[Digest], missing: &[Digest]) {
         let counter = self.entries.names.progress(keys);
+        // The caller looked into the store a while ago: what is stored since is not missing.
+        let known = self.locked().fetched_or_built(missing);
+        let (stored, evicted): (Vec<_>, Vec<_>) = known.into_iter().partition(|key| (self.is_stored)(key));
+        let stored: HashSet<_> = stored.into_iter().collect();
+        let missing: Vec<_> = missing.iter().copied().filter(|key| !stored.contains(key)).collect();
         let mut state = self.locked();
         state.counter = Some(counter);
-        state.table.plan(missing);
+        state.table.plan(&missing, &evicted);
         state.table.prune(Instant::now());
     }
 
@@ -104,38 +117,38 @@ impl Board {
         self.locked().counter.clone()
     }
 
-    /// Asks for the missing keys, unless the board is fresh for `key` now, or was at `fresh_since`. Returns whether the engine answered.
+    /// Asks for the missing keys, unless the board is fresh for `key` now, or was at `fresh_since`. `is_seen`: the caller does not use the
+    /// entry that the local store has.
     pub(super) fn look(
         &self,
         key: &Digest,
         fresh_since: Option<Instant>,
+        is_seen: bool,
         limits: Limits<'_>,
-    ) -> Result<bool, CallFailure> {
-        if self.wait_and_find(key, limits) {
-            return Ok(true);
+    ) -> Result<LookOutcome, CallFailure> {
+        let find = || if is_seen { None } else { self.find_stored(key, limits) };
+        if let Some(stored) = find() {
+            return Ok(stored);
         }
-        let Some(mut keys) = self.locked().look(key, fresh_since) else { return Ok(true) };
-        // The callers that begin the others ask for them.
-        let own = keys.iter().position(|other| other == key);
-        own.into_iter().for_each(|own| keys.swap(0, own));
-        keys.truncate(self.keys_of_call(true));
-        self.skip_stored(&mut keys, Some(key));
-        let answered = self.ask(&keys, true, limits)?.is_some();
-        // Another thread may have begun to ask for it since.
-        let _ = self.wait_and_find(key, limits);
-        Ok(answered)
+        let wanted = self.locked().look(key, fresh_since);
+        if let Some(mut keys) = wanted {
+            // The callers that begin the others ask for them.
+            let own = keys.iter().position(|other| other == key);
+            own.into_iter().for_each(|own| keys.swap(0, own));
+            keys.truncate(self.keys_of_call(true));
+            self.skip_stored(&mut keys, Some(key));
+            self.ask(&keys, true, is_seen.then_some(key), limits)?;
+        }
+        // Another thread may have begun to ask for it since, or stored it.
+        Ok(find().unwrap_or(LookOutcome::Known))
     }
 
-    /// Waits while another thread asks for the entry of `key`, or judges it. Returns whether the local store has an entry since then, and
-    /// records that: it may be another process's.
-    fn wait_and_find(&self, key: &Digest, limits: Limits<'_>) -> bool {
-        let is_stored = self.wait_for_others(key, limits) && (self.is_stored)(key);
-        if is_stored {
-            let mut state = self.locked();
-            let is_fetched = state.fetched.has(key);
-            state.table.note_found(key, is_fetched);
-        }
-        is_stored
+    /// Waits while another thread asks for the entry of `key`, or judges it. Returns whether the local store has an entry since the
+    /// caller's look-up: it may be another process's.
+    fn find_stored(&self, key: &Digest, limits: Limits<'_>) -> Option<LookOutcome> {
+        let has_waited = self.wait_for_others(key, limits);
+        let is_own = self.locked().fetched.has(key);
+        ((has_waited || is_own) && (self.is_stored)(key)).then_some(LookOutcome::Stored { is_own })
     }
 
     /// Removes the keys that the local store has now. A caller has looked up `own` there.
@@ -150,6 +163,34 @@ impl Board {
             let found: HashSet<_> = stored.iter().collect();
             keys.retain(|key| !found.contains(key));
             self.locked().table.note_stored(&stored);
+        }
+    }
+
+    /// Locks the board, and removes the keys that this process has fetched, unless the local store lacks them or the caller has `seen` the
+    /// entry there: between a caller's look into the store and its call, another thread may have fetched an entry and stored it.
+    ///
+    /// A batch for `keys` that begins under the returned lock asks for no entry twice.
+    pub(super) fn locked_without_fetched(
+        &self,
+        keys: &mut Vec<Digest>,
+        seen: Option<&Digest>,
+    ) -> MutexGuard<'_, State> {
+        let mut checked: HashSet<Digest> = seen.into_iter().copied().collect();
+        loop {
+            let mut state = self.locked();
+            let may_be_stored = |key: &&Digest| {
+                state.fetched.has(key) && state.table.would_be_new(key) && !checked.contains(key)
+            };
+            let unchecked: Vec<_> = keys.iter().filter(may_be_stored).copied().collect();
+            if unchecked.is_empty() {
+                return state;
+            }
+            drop(state);
+            let stored: HashSet<_> = unchecked.iter().copied().filter(|key| (self.is_stored)(key)).collect();
+            keys.retain(|key| !stored.contains(key));
+            state = self.locked();
+            stored.iter().for_each(|key| state.note_stored(key));
+            checked.extend(unchecked);
         }
     }
 
@@ -174,7 +215,7 @@ impl Board {
 
     /// Asks for the leases on `keys`, whose entries are known to be missing.
     pub(super) fn look_for_leases(&self, keys: &[Digest], limits: Limits<'_>) -> Result<(), CallFailure> {
-        self.ask(keys, false, limits).map(drop)
+        self.ask(keys, false, None, limits).map(drop)
     }
 
     /// Asks for the entries of keys, unless they have arrived, and the leases above the generations that this host holds: the last
@@ -186,7 +227,9 @@ impl Board {
         limits: Limits<'_>,
     ) -> Result<Option<Vec<LeaseReading>>, CallFailure> {
         for (key, _) in held {
-            let _ = self.wait_and_find(key, limits);
+            if self.wait_for_others(key, limits) && (self.is_stored)(key) {
+                self.locked().note_stored(key);
+            }
         }
         let mut names: Vec<_> =
             held.iter().map(|(key, generation)| self.entries.names.lease(key, generation + 1)).collect();
@@ -249,6 +292,7 @@ impl Board {
         &self,
         keys: &[Digest],
         has_entries: bool,
+        seen: Option<&Digest>,
         limits: Limits<'_>,
     ) -> Result<Option<bool>, CallFailure> {
         let (mut had_news, mut rest) = (None, keys);
@@ -258,7 +302,7 @@ impl Board {
             let has_entries = has_entries && (!is_full || rest.len() == keys.len());
             let most = if is_full && has_entries { 1 } else { self.keys_of_call(has_entries) };
             let (part, later) = rest.split_at(most.min(rest.len()));
-            let Some(news) = self.ask_once(part.to_vec(), has_entries, limits)? else { break };
+            let Some(news) = self.ask_once(part.to_vec(), has_entries, seen, limits)? else { break };
             had_news = Some(had_news.unwrap_or(false) | news);
             rest = later;
         }
@@ -267,12 +311,21 @@ impl Board {
 
     fn ask_once(
         &self,
-        keys: Vec<Digest>,
+        mut keys: Vec<Digest>,
         has_entries: bool,
+        seen: Option<&Digest>,
         limits: Limits<'_>,
     ) -> Result<Option<bool>, CallFailure> {
         let has_leases = self.client.may_have_leases() && self.entries.have_leases();
-        let mut batch = self.locked().table.batch(keys, has_entries, has_leases, Instant::now());
+        let mut state = match has_entries {
+            true => self.locked_without_fetched(&mut keys, seen),
+            false => self.locked(),
+        };
+        if keys.is_empty() {
+            return Ok(Some(true));
+        }
+        let mut batch = state.table.batch(keys, has_entries, has_leases, Instant::now());
+        drop(state);
         let (mut names, mut asked) = (Vec::new(), Vec::new());
         for (at, question) in batch.questions().iter().enumerate() {
             match *question {
@@ -333,9 +386,8 @@ impl Board {
         Ok(answer?.then_some(had_news))
     }
 
-    /// Returns what the board knows of `key`. An entry is returned once; while there are more, the next call returns another one. A
-    /// caller that calls it again has refused the last one.
-    pub(super) fn news(&self, key: &Digest) -> News {
+    /// Returns what the board knows of `key`. Entries that arrived are returned once. A caller that calls it again has refused them.
+    pub(super) fn news(self: &Arc<Self>, key: &Digest) -> News {
         let limits = Limits { is_waited_for: true, ..Limits::default() };
         if self.locked().table.is_judged(key) {
             self.wait_for_others(key, limits);
@@ -344,16 +396,13 @@ impl Board {
         if let Some(is_own) = state.table.take_stored(key) {
             return News::Stored { is_own };
         }
-        let mut arrived = state.table.take_entry(key).unwrap_or_default();
-        let Some(entry) = arrived.pop_front() else {
-            state.table.refused(key);
-            return News::Step(state.table.step(key));
-        };
-        if !arrived.is_empty() {
-            let bytes = bytes_of(&arrived);
-            state.table.put_back(key, arrived, bytes);
+        match state.table.take_entry(key) {
+            Some(entries) => News::Arrived(Arrival::new(self, *key, entries)),
+            None => {
+                state.table.refused(key);
+                News::Step(state.table.step(key))
+            }
         }
-        News::Entry(entry)
     }
 
     /// Records that a caller uses the entry of `key` in the local store. Returns whether this process has fetched it.
@@ -402,10 +451,16 @@ impl Board {
         self.locked().refused.remove(key);
     }
 
+    /// Records that the caller uses the entry that it has fetched, before it is stored.
+    pub(super) fn used(&self, key: &Digest) {
+        let mut state = self.locked();
+        state.fetched.add(key);
+        state.table.judged_used(key);
+    }
+
     /// Records that the caller has fetched the key's entry.
     pub(super) fn fetched(&self, key: &Digest) {
         let mut state = self.locked();
-        state.fetched.add(key);
         state.table.finished(key, Instant::now());
     }
 
@@ -445,7 +500,7 @@ impl Board {
             Some(Ok(Some(counter))) => Ok(Some(Ok(counter))),
             Some(Ok(None)) => Ok(None),
             Some(Err(why)) => Err(why),
-            None => self.ask(&keys, true, limits).map(|news| news.map(Err)),
+            None => self.ask(&keys, true, None, limits).map(|news| news.map(Err)),
         };
         let (now, random) = (Instant::now(), random_number());
         let next = {
@@ -478,6 +533,18 @@ impl State {
     fn new(ttl: Duration) -> Self {
         let (table, refused) = (LeaseTable::new(ttl), HashSet::new());
         Self { table, counter: None, is_scheduled: false, fetched: FetchedKeys::default(), refused }
+    }
+
+    /// Returns those of `keys` whose entries this process has fetched or built, as far as it knows. They may be evicted.
+    fn fetched_or_built(&self, keys: &[Digest]) -> Vec<Digest> {
+        let is_known = |key: &&Digest| self.fetched.has(key) || self.table.is_finished(key);
+        keys.iter().filter(is_known).copied().collect()
+    }
+
+    /// Records that the local store has the entry of `key` since a caller looked there.
+    fn note_stored(&mut self, key: &Digest) {
+        let is_fetched = self.fetched.has(key);
+        self.table.note_found(key, is_fetched, Instant::now());
     }
 
     /// Returns the keys that a caller asks for that begins `key`.

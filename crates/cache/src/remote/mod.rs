@@ -36,7 +36,7 @@ mod wait_budget;
 mod watch;
 
 pub(crate) use arrival::{Arrival, Asking};
-pub(crate) use board::News;
+pub(crate) use board::{LookOutcome, News};
 pub(crate) use bundles::UnbundledPlan;
 pub(crate) use call::{Limits, guarded};
 pub use config::{RemoteConfig, RemotePolicy, RemotePolicyError};

@@ -11,7 +11,7 @@ use opkeep_store::Counter;
 
 use super::answer_size::Sizes;
 use super::arrival::{Arrival, Asking};
-use super::board::{Board, IsStored, News};
+use super::board::{Board, IsStored, LookOutcome, News};
 use super::bundles::PlanBundles;
 use super::call::Limits;
 use super::client::{Existing, PutFailure, RemoteClient};
@@ -143,14 +143,15 @@ impl RemoteTarget {
     }
 
     /// Asks for `key` and other missing keys, unless that was done since `fresh_since`, or a moment before; or a moment ago, if there
-    /// is no such time. The error is for people.
+    /// is no such time. `is_seen`: the caller does not use the entry that the local store has. The error is for people.
     pub(crate) fn look(
         &self,
         key: &Digest,
         fresh_since: Option<Instant>,
+        is_seen: bool,
         limits: Limits<'_>,
-    ) -> Result<bool, CallFailure> {
-        self.board().look(key, fresh_since, limits)
+    ) -> Result<LookOutcome, CallFailure> {
+        self.board().look(key, fresh_since, is_seen, limits)
     }
 
     /// Begins a call for the entries of `keys`, those that no other thread asks for.
@@ -371,6 +372,12 @@ impl RemoteTarget {
     /// Records that the entry in the engine is wrong. Returns whether that is new.
     pub(crate) fn refuse(&self, key: &Digest, kind: RefusalKind) -> bool {
         self.board().refuse(key, kind)
+    }
+
+    /// Records that this process uses the entry that it has fetched, before it is stored: a caller may find it in the local store from
+    /// then on.
+    pub(crate) fn used(&self, key: &Digest) {
+        self.board().used(key);
     }
 
     /// Records that this process has fetched the entry.

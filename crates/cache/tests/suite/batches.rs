@@ -145,7 +145,10 @@ fn a_fetch_reads_no_local_entry_as_a_whole() {
     let mut others = keys(4)[2..].to_vec();
     others.sort_unstable();
     assert_eq!(fetched, others);
-    // Nothing at all is read for a caller that has looked up all keys.
+    // Nothing at all is read for a caller that has looked up all keys, unless its process has fetched them before.
+    let report = cache.fetch_lacking(&keys(4), keys(1), &Query::new(&take));
+    assert_eq!((report.fetched, remote.count(Get)), (keys(1), 2));
+    let cache = host.with_remote(&config(&remote));
     let report = cache.fetch_lacking(&keys(4), keys(1), &Query::new(&take));
     assert_eq!((report.fetched, host.warnings()), (keys(1), Vec::new()));
     let report = cache.fetch_lacking(&keys(4), Vec::new(), &Query::new(&take));

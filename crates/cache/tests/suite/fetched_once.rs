@@ -234,9 +234,14 @@ fn an_entry_that_is_not_judged_at_once_goes_to_its_caller() {
     once(&remote, 2, 1);
 }
 
-/// While one thread asks for a key, another one that begins it waits for the answer.
+/// While one thread asks for a key, another one that begins it waits for the answer. What has been stored since a thread looked into the
+/// local store is found there. The rounds differ in which threads look before the entries are stored, and ask after that.
 #[test]
 fn what_is_being_fetched_is_not_asked_for_again() {
+    (0..40).for_each(|_| threads_that_fetch_the_same());
+}
+
+fn threads_that_fetch_the_same() {
     const COUNT: usize = 8;
     let (remote, host) = (FakeRemote::new(), Host::new());
     let cache = host.with_remote(&config(&remote));
@@ -352,7 +357,11 @@ fn what_another_process_stores_during_a_call_is_not_fetched() {
             return;
         }
         let cache = waiter.upgrade().unwrap();
-        let work = move || cache.get_or_begin(&relu, &Query::new(&take)).unwrap();
+        // Another caller may hold the lock for a moment.
+        let work = move || {
+            let claim = cache.get_or_begin(&relu, &Query::new(&take)).unwrap();
+            settle(&cache, claim)
+        };
         *of_waiter.lock().unwrap() = Some(thread::spawn(work));
         let store = other.store().unwrap();
         // It has looked into the local store, or does so now, and waits for the answer to this call.

@@ -144,7 +144,7 @@ pub(crate) fn failed(activity: &Statistics) -> Option<String> {
 }
 
 fn counted_entries(count: u64) -> String {
-    format!("{count} {} of the remote cache", if count == 1 { "entry" } else { "entries" })
+    format!("{} of the remote cache", counted(count, "entry"))
 }
 
 fn some(count: u64, text: impl FnOnce(u64) -> String) -> Option<String> {

@@ -66,19 +66,24 @@ impl Dims {
             return Ok(());
         }
         let known: Vec<&str> = self.known.iter().map(String::as_str).collect();
-        let one = |name: &String| match nearest_name(name, &known) {
-            Some(nearest) => format!("`{name}` (did you mean `{nearest}`?)"),
-            None => format!("`{name}`"),
+        let quoted =
+            |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let unknown: Vec<&str> = self.unknown.iter().map(String::as_str).collect();
+        let (dimensions, are) = match unknown.len() {
+            1 => ("dimension", "is not one"),
+            _ => ("dimensions", "are none"),
         };
-        let unknown = self.unknown.iter().map(one).collect::<Vec<_>>().join(", ");
-        match known.as_slice() {
-            [] => bail!(
-                "--dim: no input has a dimension {unknown} without a size; descriptors (.info) have none at all"
-            ),
-            known => bail!(
-                "--dim: no input has a dimension {unknown} without a size; known are {}",
-                known.join(", ")
-            ),
+        let mut text = format!("--dim: {dimensions} {} {are} that a model leaves open", quoted(&unknown));
+        if known.is_empty() {
+            text.push_str("; the models leave none open, and descriptors (.info) have none at all");
+        } else {
+            text.push_str(&format!("; the models leave open {}", quoted(&known)));
         }
+        let nearest: BTreeSet<&str> = unknown.iter().filter_map(|name| nearest_name(name, &known)).collect();
+        if !nearest.is_empty() {
+            let nearest: Vec<&str> = nearest.into_iter().collect();
+            text.push_str(&format!("; did you mean {}?", quoted(&nearest)));
+        }
+        bail!("{text}")
     }
 }

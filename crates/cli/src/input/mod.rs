@@ -17,11 +17,18 @@ use opkeep_descriptor::{Descriptor, MAX_INFO_BYTES, read_info};
 use opkeep_framework_cache::{Links, Tree};
 use opkeep_fs::{FileId, Fs};
 
+use crate::ui::text::counted;
+
 /// Reads a file of at most `limit` bytes.
 pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     let bytes = read_some(path, limit + 1)?;
     let too_long = bytes.len() as u64 > limit;
-    anyhow::ensure!(!too_long, "`{}` has more than the {limit} bytes that are read", path.display());
+    anyhow::ensure!(
+        !too_long,
+        "`{}` has more than the {} that are read",
+        path.display(),
+        counted(limit, "byte")
+    );
     Ok(bytes)
 }
 

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
 
+use crate::ui::text::counted;
+
 /// A flag that is set when a file of this process reaches the limit.
 pub(crate) struct FileLimit(Arc<AtomicBool>);
 
@@ -27,8 +29,9 @@ impl FileLimit {
         self.0.swap(false, Ordering::Relaxed).then(|| {
             let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
             format!(
-                "a file reached the limit of this process on the size of files, {limit} bytes, and was not written: raise it \
-                 (`ulimit -f unlimited`)"
+                "a file reached the limit of this process on the size of files, {}, and was not written: raise it \
+                 (`ulimit -f unlimited`)",
+                counted(limit, "byte")
             )
         })
     }

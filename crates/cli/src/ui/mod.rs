@@ -11,6 +11,7 @@
 pub(crate) mod caller;
 pub(crate) mod config;
 pub(crate) mod env;
+pub(crate) mod error_report;
 pub(crate) mod file_limit;
 pub(crate) mod help;
 pub(crate) mod hints;

@@ -2,16 +2,17 @@
 //! printed.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::io::{ErrorKind, Write};
 
+use anstyle::Style;
 use anyhow::Context;
 use opkeep::Warning;
 use opkeep_fs::CancelToken;
 use serde::Serialize;
 
 use crate::ui::caller::{Caller, CommandError, Level};
-use crate::ui::config::{Format, UiArgs, Verbosity};
+use crate::ui::config::{ColorMode, Format, UiArgs, Verbosity};
+use crate::ui::error_report::ErrorReport;
 use crate::ui::file_limit::FileLimit;
 use crate::ui::hints::{hints, of_warning};
 use crate::ui::interrupt;
@@ -237,26 +238,19 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Prints an error with its causes.
+    /// Prints an error with its causes and what helps.
     pub(crate) fn print_error(&self, error: &anyhow::Error) {
-        let is_multi_line = error.chain().any(is_multi_line);
-        let text_of = |line: &dyn fmt::Display| {
-            let mut text = Text::default();
-            if is_multi_line {
-                text.quoted(line)
-            } else {
-                text.line(line)
-            }
-            text
-        };
         match &self.host {
-            Host::Terminal(terminal) => {
-                let error_text = text_of(&format_args!("error: {}", chain(error)));
-                terminal.print(Level::Error, &error_text);
-                hints(error).iter().for_each(|hint| self.print_help(hint));
-            }
+            Host::Terminal(terminal) => terminal.print_report(&ErrorReport::of(error)),
             Host::Caller(caller) => {
-                caller.message(Level::Error, text_of(&chain(error)).as_str());
+                let is_multi_line = error.chain().any(is_multi_line);
+                let mut text = Text::default();
+                if is_multi_line {
+                    text.quoted(chain(error))
+                } else {
+                    text.line(chain(error))
+                };
+                caller.message(Level::Error, text.as_str());
                 hints(error).iter().for_each(|hint| self.print_help(hint));
             }
         }
@@ -298,36 +292,51 @@ impl<'a> Output<'a> {
     /// Prints a line, on a terminal after the name of its level.
     fn print_line(&self, level: Level, text: &str) {
         match &self.host {
-            Host::Terminal(terminal) => {
-                terminal.print(level, &Text::of(format_args!("{}: {text}", level.name())))
-            }
+            Host::Terminal(terminal) => terminal.print(
+                level.name(),
+                level.style(),
+                &Text::of(format_args!("{}: {text}", level.name())),
+            ),
             Host::Caller(caller) => caller.message(level, &one_line(text)),
         }
     }
 }
 
 impl Terminal {
-    /// Prints a text that begins with the name of its level on stderr. Best effort: an error of stderr cannot be reported anywhere.
-    fn print(&self, level: Level, text: &Text) {
+    fn print_report(&self, report: &ErrorReport) {
+        report.lines().for_each(|(label, text)| self.print(label.name(), label.style(), &text));
+    }
+
+    /// Prints a text that begins with `name` on stderr. Best effort: an error of stderr cannot be reported anywhere.
+    fn print(&self, name: &str, style: Style, text: &Text) {
         let text = text.as_str();
-        let (name, rest) = text.split_at_checked(level.name().len()).unwrap_or((text, ""));
+        let (name, rest) = text.split_at_checked(name.len()).unwrap_or((text, ""));
         let mut stderr = std::io::stderr().lock();
         let _ = match self.has_colors {
-            true => writeln!(stderr, "{style}{name}{style:#}{rest}", style = level.style()),
+            true => writeln!(stderr, "{style}{name}{style:#}{rest}"),
             false => writeln!(stderr, "{text}"),
         };
     }
 }
 
-/// Returns the texts of an error and its causes, without causes whose text is part of an earlier one.
+/// Prints that a command line is wrong.
+pub(crate) fn print_usage_error(error: &clap::Error, color: ColorMode) {
+    let terminal = Terminal { limit: FileLimit::watch(), has_colors: color.is_for_stderr() };
+    terminal.print_report(&ErrorReport::of_usage(error));
+}
+
+/// Returns the texts of an error and its causes, in one line.
 pub(crate) fn chain(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1) {
-        let cause = cause.to_string();
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
+    causes(error).join(": ")
+}
+
+/// Returns the texts of an error and its causes, without causes whose text is part of an earlier one.
+pub(crate) fn causes(error: &anyhow::Error) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !texts.join(": ").contains(&cause) {
+            texts.push(cause);
         }
     }
-    text
+    texts
 }

@@ -190,8 +190,7 @@ pub(crate) fn shell_quoted(path: &str) -> String {
 /// Returns a number of bytes as text with a unit.
 pub(crate) fn bytes(bytes: u64) -> String {
     match bytes {
-        1 => "1 byte".to_owned(),
-        0..=1023 => format!("{bytes} bytes"),
+        0..=1023 => counted(bytes, "byte"),
         1024..=1_048_575 => format!("{:.1} KiB", bytes as f64 / 1024.0),
         1_048_576..=1_073_741_823 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
         _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
@@ -217,15 +216,16 @@ pub(crate) fn by_reason<R: PartialEq, N>(items: impl Iterator<Item = (R, N)>) ->
     groups
 }
 
-/// Returns a number with its noun: `1 kernel`, `2 kernels`, `2 misses`.
+/// Returns a number with its noun: `1 kernel`, `2 kernels`, `2 misses`, `2 entries`.
 pub(crate) fn counted(count: impl TryInto<u64>, what: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);
-    let ending = match what.ends_with('s') {
-        _ if count == 1 => "",
-        true => "es",
-        false => "s",
-    };
-    format!("{count} {what}{ending}")
+    let is_consonant = |letter: char| !"aeiou".contains(letter);
+    match what.strip_suffix('y').filter(|stem| stem.ends_with(is_consonant)) {
+        _ if count == 1 => format!("1 {what}"),
+        Some(stem) => format!("{count} {stem}ies"),
+        None if what.ends_with(['s', 'x', 'h']) => format!("{count} {what}es"),
+        None => format!("{count} {what}s"),
+    }
 }
 
 #[cfg(test)]

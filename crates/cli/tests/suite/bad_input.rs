@@ -193,7 +193,7 @@ fn a_compiler_that_answers_nothing() {
     let place = Place::new();
     let cc = place.script("cc-odd", "echo 'the moon' >&2; echo '  is full' >&2; exit 3");
     let ran = place.run_with(&["build", SQUARE], &[("CC", cc.to_str().unwrap())]).ended_with(2);
-    ran.says("exit status: 3 | the moon | is full; install a C compiler");
+    ran.says("exit status: 3 | the moon | is full\nhelp: install a C compiler");
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn a_directory_of_another_program_is_no_store() {
             &["verify"],
         ] {
             let ran = place.run(command).ended_with(2).says("is not opkeep's: it has no STORE.TAG");
-            assert_eq!(ran.stderr.lines().count(), 2, "an error, and what to do: {ran:?}");
+            assert_eq!(ran.stderr.lines().count(), 3, "an error, and two things to do: {ran:?}");
             assert_eq!(DirSnapshot::of(&place.path("cache")).unwrap(), before, "{command:?} {layout:?}");
         }
         let build = ["build", SQUARE, "--no-kernel-meta"];

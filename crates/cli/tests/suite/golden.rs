@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
@@ -184,6 +185,11 @@ fn error_texts_are_unchanged() {
     place.write("notes.txt", "a note");
     place.write("store/notes.txt", "a note");
     place.write("empty/.keep", "");
+    place.write("open.onnx", super::options::open_network());
+    place.write("other/v1/notes.txt", "");
+    // A store that all may write.
+    fs::create_dir_all(place.path("shut/v1")).unwrap();
+    fs::set_permissions(place.path("shut"), fs::Permissions::from_mode(0o777)).unwrap();
     let cases: &[&[&str]] = &[
         &["bild"],
         &["build"],
@@ -207,6 +213,12 @@ fn error_texts_are_unchanged() {
         &["build", SQUARE, "--target", "cpu", "--op_debug_config", "missing.cfg"],
         &["build", SQUARE, "--target", "cpu", "--toolchain-input", "missing"],
         &["build", SQUARE, "--target", "Ascend910B1", "--cann", "empty"],
+        &["CC=missing-cc", "build", SQUARE, "--target", "cpu"],
+        &["RANK_ID=a/b", "build", SQUARE, "--target", "cpu"],
+        &["build", "open.onnx", "--target", "cpu", "--dim", "bach=1"],
+        &["build", SQUARE, "--target", "cpu", "--dim", "batch"],
+        &["OPKEEP_CACHE_DIR=shut", "stats"],
+        &["OPKEEP_CACHE_DIR=other", "verify"],
         &["run", SQUARE, "--input-values", "1,4"],
         &["run", SQUARE, "--input-values", "one,two,three"],
         &["run", SQUARE, "--input", "notes.txt"],
@@ -276,11 +288,19 @@ fn error_texts_are_unchanged() {
     ];
     let mut text = String::new();
     for args in cases {
-        let ran = place.run(args);
+        // The words before the command are variables.
+        let (env, args) = args.split_at(args.iter().take_while(|arg| arg.contains('=')).count());
+        let env: Vec<(&str, &str)> = env.iter().filter_map(|text| text.split_once('=')).collect();
+        let ran = place.run_with(args, &env);
+        let args: Vec<String> = env
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .chain(["opkeep"].iter().chain(args).map(|arg| (*arg).to_owned()))
+            .collect();
         let shown = args.join(" ").replace(SQUARE, "square.info");
         let stderr = ran.stderr.replace(SQUARE, "square.info");
         let stderr = stderr.replace(place.dir.path().to_str().unwrap(), "<dir>");
-        writeln!(text, "$ opkeep {shown}\n{stderr}exit code {}\n", ran.code.unwrap()).unwrap();
+        writeln!(text, "$ {shown}\n{stderr}exit code {}\n", ran.code.unwrap()).unwrap();
     }
     compare("errors.txt", &text);
 }

@@ -82,7 +82,7 @@ fn no_file_is_replaced() {
     symlink("nothing", place.path("link")).unwrap();
     for file in ["secret", "link", "tmp"] {
         let ran = place.run(&["key", "generate", "two", "--out", file]).ended_with(2);
-        let ran = ran.says(&format!("`{file}` exists and is kept; choose another file"));
+        let ran = ran.says(&format!("`{file}` exists and is kept\nhelp: choose another file"));
         assert_eq!(ran.stdout, "");
         has_no_secret(&ran, &secret);
     }

@@ -129,7 +129,9 @@ fn a_dimension_that_no_input_has_is_an_error_with_the_nearest_name() {
             place.run(&[&[command], inputs, &["--dim", "x:0=2"]].concat()).ended_with(0);
             for args in [&["--dim", "bacth=2"][..], &["--dim", "batch=2", "--dim", "bacth=2"]] {
                 let ran = place.run(&[&[command], inputs, args].concat()).ended_with(2);
-                ran.says("no input has a dimension `bacth` (did you mean `batch`?)").says("batch, x:0");
+                ran.says("dimension `bacth` is not one that a model leaves open")
+                    .says("leave open `batch`, `x:0`")
+                    .says("help: did you mean `batch`?");
             }
         }
     }
@@ -143,7 +145,7 @@ fn a_dimension_that_no_input_has_is_an_error_with_the_nearest_name() {
 }
 
 /// A network of one Relu over `x`, whose first dimension is called `batch` and has no size.
-fn open_network() -> Vec<u8> {
+pub(crate) fn open_network() -> Vec<u8> {
     fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
         [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
     }

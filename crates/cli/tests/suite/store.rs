@@ -39,7 +39,7 @@ fn only_unused_entries_are_evicted() {
     assert_eq!((&dry["removed"]["kernels"], &dry["still_over"]), (&1.into(), &true.into()));
     assert_eq!(place.entries().len(), 3, "a dry run deletes nothing");
     let dry = place.run(&["gc", "--max-size", "1", "--dry-run"]).ended_with(0);
-    assert!(dry.stdout.contains("used within half an hour stay (--older-than 0s deletes"), "{dry:?}");
+    assert!(dry.stdout.contains("used in the last half hour stay (--older-than 0s deletes"), "{dry:?}");
     let all = place.run(&["gc", "--max-size", "1", "--older-than", "0s", "--dry-run"]).ended_with(0);
     assert!(all.stdout.contains("would delete 3 kernels"), "{all:?}");
     let nothing = place.run(&["gc"]).ended_with(0);

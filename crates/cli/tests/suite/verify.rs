@@ -57,6 +57,10 @@ fn a_pair_is_one_kernel_however_it_is_named() {
         "{ran:?}"
     );
 
+    // Its file has another name than its `.json` states.
+    assert!(ran.stdout.contains("\n1 note, which is no problem: -v shows it\n"), "{ran:?}");
+    let ran = place.run(&["verify", &json, "-v"]).ended_with(0).prints("  note     OPV011: ");
+    assert!(!ran.stdout.contains("-v shows"), "{ran:?}");
     let found = verify(&place, &object, 0).json();
     assert_eq!((&found["checked"], &found["valid"]), (&json!(1), &json!(1)));
     assert_eq!((&found["refused"], &found["unusable"]), (&json!(0), &json!(0)));

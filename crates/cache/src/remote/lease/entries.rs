@@ -47,9 +47,9 @@ impl<E> LeaseTable<E> {
         });
     }
 
-    /// Takes the entry that arrived. A caller takes it once.
+    /// Takes the entry that arrived, in order to judge it. A caller takes it once. [`judged`](Self::judged) follows.
     pub fn take_entry(&mut self, key: &Digest) -> Option<E> {
-        self.take_arrived(key, EntryState::Finished)
+        self.take_arrived(key)
     }
 
     /// Returns an entry to the table, for a caller that begins the key.
@@ -60,12 +60,13 @@ impl<E> LeaseTable<E> {
     /// Takes an entry that arrived and was not judged, in order to store it. [`judged`](Self::judged) follows.
     pub fn take_arrival(&mut self) -> Option<(Digest, E)> {
         let key = self.rows.first_arrival()?;
-        Some((key, self.take_arrived(&key, EntryState::Judged { is_used: false })?))
+        Some((key, self.take_arrived(&key)?))
     }
 
-    fn take_arrived(&mut self, key: &Digest, next: EntryState<E>) -> Option<E> {
+    fn take_arrived(&mut self, key: &Digest) -> Option<E> {
+        let judged = EntryState::Judged { is_used: false };
         let taken = self.rows.change_known(key, |row| match row.entry {
-            EntryState::Arrived { .. } => Some(mem::replace(&mut row.entry, next)),
+            EntryState::Arrived { .. } => Some(mem::replace(&mut row.entry, judged)),
             _ => None,
         });
         match taken.flatten() {
@@ -129,11 +130,14 @@ impl<E> LeaseTable<E> {
         }
     }
 
-    /// Records that the local store has the entry of `key`. `is_own`: this process has fetched it.
-    pub fn note_found(&mut self, key: &Digest, is_own: bool) {
+    /// Records that the local store has the entry of `key` since a caller looked there, which uses it next. `is_own`: this process has
+    /// fetched it.
+    pub fn note_found(&mut self, key: &Digest, is_own: bool, now: Instant) {
         self.rows.change(key, |row| {
             if let EntryState::Missing | EntryState::Finished = row.entry {
                 row.entry = EntryState::Stored { is_own };
+                // Until then, the row stays for that caller, even if the key belongs to no plan.
+                row.fresh_until = now.checked_add(FRESH);
             }
         });
     }

@@ -61,6 +61,11 @@ impl<E> Row<E> {
         matches!(self.entry, EntryState::Arrived { .. } | EntryState::Stored { .. })
     }
 
+    /// Whether the host has the entry, or builds it.
+    pub(super) fn is_finished(&self) -> bool {
+        matches!(self.entry, EntryState::Stored { .. } | EntryState::Finished)
+    }
+
     pub(super) fn is_judged(&self) -> bool {
         matches!(self.entry, EntryState::Judged { .. })
     }

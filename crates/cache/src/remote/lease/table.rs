@@ -39,17 +39,24 @@ impl<E> LeaseTable<E> {
         Self { ttl, rows: Rows::new(), claims: 0, schedule: None }
     }
 
-    /// Sets the plan: the keys of a build that the host misses.
-    pub fn plan(&mut self, missing: &[Digest]) {
+    /// Sets the plan: the keys of a build that the host misses. The local store had the entries of those that are `evicted`.
+    pub fn plan(&mut self, missing: &[Digest], evicted: &[Digest]) {
         self.rows.change_all(|row| row.is_planned = false);
         for key in missing {
+            self.rows.change(key, |row| row.is_planned = true);
+        }
+        for key in evicted {
             self.rows.change(key, |row| {
-                row.is_planned = true;
-                if let EntryState::Stored { .. } | EntryState::Finished = row.entry {
-                    row.entry = EntryState::Missing;
+                if row.is_finished() {
+                    (row.entry, row.fresh_until) = (EntryState::Missing, None);
                 }
             });
         }
+    }
+
+    /// Whether the host has the entry of `key`, or builds it, as far as the table knows.
+    pub fn is_finished(&self, key: &Digest) -> bool {
+        self.rows.get(key).is_some_and(Row::is_finished)
     }
 
     /// Returns the keys that a caller asks for that begins `key`: all missing ones of which nothing fresh is known. `None`: what

@@ -18,7 +18,7 @@ use crate::input::store::{StorePath, threads};
 use crate::ui::hints::TRITON_MANAGER;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, bytes};
+use crate::ui::text::{Text, bytes, counted};
 
 /// The result as JSON.
 #[derive(Serialize)]
@@ -157,7 +157,7 @@ pub(super) fn age(created: SystemTime) -> String {
         0..=119 => format!("stored {seconds} s ago"),
         120..=7_199 => format!("stored {} min ago", seconds / 60),
         7_200..=172_799 => format!("stored {} h ago", seconds / 3_600),
-        _ => format!("stored {} days ago", seconds / 86_400),
+        _ => format!("stored {} ago", counted(seconds / 86_400, "day")),
     }
 }
 

@@ -75,8 +75,11 @@ pub(super) fn all_kernels(kernels: &[Explanation], absent: &str) -> Text {
 
 fn lines(kernel: &Explanation) -> Text {
     let Explanation { name, op_type, requested_by, status, .. } = kernel;
-    let others =
-        if requested_by.len() > 1 { format!(", {} operators", requested_by.len()) } else { String::new() };
+    let others = if requested_by.len() > 1 {
+        format!(", {}", counted(requested_by.len(), "operator"))
+    } else {
+        String::new()
+    };
     let mut text = Text::of(format_args!("{:8} {name} ({op_type}{others})", outcome(kernel)));
     match status {
         CacheStatus::Bypassed => {

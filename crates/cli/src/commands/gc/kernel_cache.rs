@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use opkeep_cann_cache::{FileGroupKind, GcOptions, GcProgress, GcReport, IDLE_FOR, Usage, gc as evict};
+use opkeep_cann_cache::{
+    FileGroupKind, GcOptions, GcProgress, GcReport, IDLE_FOR, InUseCounts, Usage, gc as evict,
+};
 use opkeep_framework_cache::scan::{CacheDir, Kind, find, is_in_quarantine};
 use opkeep_fs::Fs;
 use serde::Serialize;
@@ -20,7 +22,7 @@ pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         GcRun { output, text: Text::default(), caches: Vec::new(), exit_status: ExitStatus::Success };
     if args.older_than.is_some_and(|age| age < IDLE_FOR) {
         output.print_warning(
-            "--older-than counts as 30m: in CANN's cache what was used within half an hour stays",
+            "--older-than counts as 30m: in CANN's cache what was used in the last half hour stays",
         );
     }
     let caches = run.find(&args.dirs);
@@ -180,7 +182,7 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
     if report.is_locked {
         return "another process evicts kernels there".to_owned();
     }
-    let GcReport { before, removed, after, in_use, .. } = report;
+    let GcReport { before, removed, after, .. } = report;
     let would = if dry_run { "would delete" } else { "deleted" };
     let mut text = format!(
         "{would} {} ({}) of {}; {} left ({})",
@@ -190,19 +192,28 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
         counts_text(after),
         bytes(after.total().bytes)
     );
-    let in_use = in_use.open + in_use.locked + in_use.changed;
-    if in_use > 0 {
-        text.push_str(&format!("; {in_use} in use stay"));
+    if let Some(in_use) = in_use_text(&report.in_use) {
+        text.push_str(&format!("; {in_use}"));
     }
     if report.still_over {
         text.push_str(
-            "; that is more than the limit, since files that are not CANN's, or may be in use, stay",
+            "; that is more than the limit, since files that are not CANN's, or were used in the last half hour, stay",
         );
     }
     if report.cancelled {
         text.push_str("; interrupted");
     }
     text
+}
+
+/// Returns the numbers of what stays, by reason: `2 open and 1 locked stay`.
+fn in_use_text(in_use: &InUseCounts) -> Option<String> {
+    let InUseCounts { open, locked, changed, .. } = in_use;
+    let reasons = [(open, "open"), (locked, "locked"), (changed, "used or written meanwhile")].into_iter();
+    let reasons: Vec<String> =
+        reasons.filter(|(count, _)| **count > 0).map(|(count, why)| format!("{count} {why}")).collect();
+    let stay = if open + locked + changed == 1 { "stays" } else { "stay" };
+    (!reasons.is_empty()).then(|| format!("{} {stay}", reasons.join(", ")))
 }
 
 /// Returns a text with the number of each kind.

@@ -61,7 +61,7 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
         }
         (true, _) if report.failed > 0 => "; that is more than the limit, since kernels could not be deleted",
         (true, _) => {
-            "; that is more than the limit, since kernels that were used within half an hour stay (--older-than 0s \
+            "; that is more than the limit, since kernels that were used in the last half hour stay (--older-than 0s \
              deletes those, too)"
         }
     };

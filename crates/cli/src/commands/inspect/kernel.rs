@@ -42,7 +42,7 @@ fn describe(file: &mut InspectedFile, kernel: &CheckedKernel) {
             facts.kernels.iter().take(DESCRIBED).map(|kernel| kernel.name.as_str()).collect();
         file.field(
             format!("further object {}", at + 1),
-            format!("{} bytes, {}", facts.bytes, kernels.join(", ")),
+            format!("{}, {}", counted(facts.bytes, "byte"), kernels.join(", ")),
         );
     }
     if let Some(cross_check) = report.cross_check {
@@ -84,7 +84,7 @@ fn describe_object(file: &mut InspectedFile, facts: &ElfFacts) {
         file.field("made by", facts.compilers.join("; "));
     }
     if let Some(bytes) = facts.stack_bytes {
-        file.field("stack", format!("{bytes} bytes"));
+        file.field("stack", counted(bytes, "byte"));
     }
     let shown: Vec<&str> = facts.kernels.iter().take(DESCRIBED).map(|kernel| kernel.name.as_str()).collect();
     let more = facts.kernels.len() - shown.len();
@@ -96,7 +96,7 @@ fn describe_object(file: &mut InspectedFile, facts: &ElfFacts) {
 }
 
 fn one_kernel(kernel: &KernelFacts) -> String {
-    let mut parts = vec![format!("{} bytes at {:#x}", kernel.size, kernel.offset)];
+    let mut parts = vec![format!("{} at {:#x}", counted(kernel.size, "byte"), kernel.offset)];
     if let Some(bytes) = kernel.argument_bytes {
         parts.push(format!("{} of arguments", counted(bytes as usize, "byte")));
     }
@@ -120,7 +120,7 @@ fn metadata(meta: &DeviceMeta) -> Vec<String> {
     }
     for item in &meta.others {
         let name = item.name().map_or_else(|| format!("kind {}", item.kind), str::to_lowercase);
-        let value = item.number.map_or_else(|| format!("{} bytes", item.bytes), |number| number.to_string());
+        let value = item.number.map_or_else(|| counted(item.bytes, "byte"), |number| number.to_string());
         parts.push(format!("{name} {value}"));
     }
     parts

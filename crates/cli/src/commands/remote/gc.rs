@@ -301,7 +301,7 @@ fn summary(target: &TargetOutput, dry_run: bool) -> String {
             "; that is more than the limit, since leases and plans that changed within an hour stay"
         }
         (true, 0, _) => {
-            "; that is more than the limit, since kernels that were used within half an hour stay (--older-than 0s \
+            "; that is more than the limit, since kernels that were used in the last half hour stay (--older-than 0s \
              deletes those, too)"
         }
     };

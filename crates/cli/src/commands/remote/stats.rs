@@ -139,7 +139,7 @@ fn kernels_text(target: &TargetOutput) -> String {
     let signed = match (signed, signers.len()) {
         (0, _) => String::new(),
         (_, 1) => format!(", {signed} signed"),
-        (_, keys) => format!(", {signed} signed by {keys} keys"),
+        (_, keys) => format!(", {signed} signed by {}", counted(keys, "key")),
     };
     format!("{kernels}{objects}, {}{signed}", bytes(entries.bytes))
 }

@@ -123,7 +123,7 @@ fn find_caches(paths: &[PathBuf]) -> anyhow::Result<Found> {
 fn no_cache_text(path: &Path) -> String {
     format!(
         "`{}` is no store, and there is no cache in it: expected a directory with v1/ in it, or the directory of one target \
-         there; or kernel_meta, akg_kernel_meta or kernel_cache/<soc>, Triton's directory, or a directory above one; `opkeep build` builds \
+         there, kernel_meta, akg_kernel_meta or kernel_cache/<soc>, Triton's directory, or a directory above one; `opkeep build` builds \
          kernels that are missing",
         path.display()
     )

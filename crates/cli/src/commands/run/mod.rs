@@ -33,7 +33,7 @@ use crate::ui::hints;
 use crate::ui::json::Milliseconds;
 use crate::ui::logged::LoggedError;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::Text;
+use crate::ui::text::{Text, counted};
 use profile::{Profile, StepOutput};
 use tensors::{ComparisonOutput, TensorOutput, comparison_text, tensor_text};
 
@@ -302,7 +302,7 @@ fn run_operator(
     let loaded = loader_of(backend)?.load(artifact, job)?;
     let zeroed = |slot: &Slot| {
         Buffer::try_zeroed(slot.bytes)
-            .with_context(|| format!("no memory for an output of {} bytes", slot.bytes))
+            .with_context(|| format!("no memory for an output of {}", counted(slot.bytes, "byte")))
     };
     let mut outputs = loaded.outputs().iter().map(zeroed).collect::<Result<Vec<_>, _>>()?;
     let mut buffers: Vec<&mut [u8]> = outputs.iter_mut().map(Buffer::bytes_mut).collect();

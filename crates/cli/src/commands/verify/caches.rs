@@ -156,14 +156,21 @@ impl CheckedCaches {
         compare(&self.scans)
     }
 
-    pub(crate) fn text(&self, ranks: &[RankComparison]) -> Text {
+    /// Returns the text, and the number of notes that have no line in it.
+    pub(crate) fn text(&self, ranks: &[RankComparison], shows_notes: bool) -> (Text, usize) {
         if self.scans.is_empty() {
-            return Text::default();
+            return Default::default();
         }
-        let mut text: Text = self.scans.iter().map(details).collect();
+        let (mut text, mut hidden) = (Text::default(), 0);
+        for scan in &self.scans {
+            text.append(&problems_text(scan));
+            let (notes, more_hidden) = notes_text(scan, shows_notes);
+            text.append(&notes);
+            hidden += more_hidden;
+        }
         text.append(&table(&self.scans));
         text.extend(ranks.iter().map(ranks_text));
-        text
+        (text, hidden)
     }
 
     pub(crate) fn outputs(&self) -> Vec<OrError<CacheOutput>> {
@@ -197,8 +204,8 @@ pub(crate) fn note_links(links: &[PathBuf], output: &Output) {
     }
 }
 
-/// Returns the problems and notes of one cache.
-fn details(scan: &CacheScan) -> Text {
+/// Returns the problems of one cache.
+fn problems_text(scan: &CacheScan) -> Text {
     let mut text = Text::default();
     let wrong: Vec<&Item> =
         scan.items.iter().filter(|item| !matches!(item.state, ItemState::Intact)).collect();
@@ -224,6 +231,12 @@ fn details(scan: &CacheScan) -> Text {
             more(count)
         ));
     }
+    text
+}
+
+/// Returns the warnings and notes about intact items, one a kind, and the number of notes without a line.
+fn notes_text(scan: &CacheScan, shows_notes: bool) -> (Text, usize) {
+    let (mut text, mut hidden) = (Text::default(), 0);
     let notes = scan.items.iter().flat_map(|item| item.notes.iter().map(move |note| (item, note)));
     let shown_notes =
         notes.filter(|(item, note)| is_shown_note(note) && matches!(item.state, ItemState::Intact));
@@ -236,9 +249,13 @@ fn details(scan: &CacheScan) -> Text {
     }
     for (item, note, count) in kinds {
         let kind = if matches!(note, Note::Finding(_)) { "warning" } else { "note" };
+        if is_benign(note) && !shows_notes {
+            hidden += count;
+            continue;
+        }
         text.line(format_args!("{kind:<11} {}: {note}{}", item_path(scan, item), more(count)));
     }
-    text
+    (text, hidden)
 }
 
 fn item_text(scan: &CacheScan, item: &Item) -> Text {
@@ -268,6 +285,17 @@ fn is_shown_note(note: &Note) -> bool {
         Note::Finding(finding) => finding.severity() > Severity::Note,
         _ => true,
     }
+}
+
+/// Whether a note is about names, or about files that nothing reads.
+fn is_benign(note: &Note) -> bool {
+    matches!(
+        note,
+        Note::KernelName { .. }
+            | Note::DescriptorName { .. }
+            | Note::DamagedDescriptor { .. }
+            | Note::OtherObject
+    )
 }
 
 /// Whether two notes have the same meaning, for any kernels.

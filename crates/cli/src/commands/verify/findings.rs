@@ -1,6 +1,6 @@
 //! Findings of the validator as text and as JSON.
 
-use opkeep_validator::{Finding, Report};
+use opkeep_validator::{Finding, Report, Severity};
 use serde::Serialize;
 
 use crate::ui::text::Text;
@@ -8,6 +8,11 @@ use crate::ui::text::Text;
 /// Returns the line for a finding.
 pub(crate) fn line(finding: &Finding) -> Text {
     Text::of(format_args!("  {:<8} {finding}", finding.severity()))
+}
+
+/// Whether a finding is a note about something that does no harm, as the list of findings says.
+pub(crate) fn is_benign(finding: &Finding) -> bool {
+    finding.severity() == Severity::Note && finding.rule().remedy.starts_with("no harm")
 }
 
 /// A finding as JSON: a code for the kind, a message about the file, and a hint.

@@ -5,11 +5,11 @@ use std::path::Path;
 use opkeep_framework_cache::triton::TritonDir;
 use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::{EntryFile, GroupRecord};
-use opkeep_validator::{Code, Finding, Report};
+use opkeep_validator::{Finding, Report};
 use serde::Serialize;
 
 use super::caches::{CacheOutput, CheckedCaches, RanksOutput, Sums, ranks_outputs, repairable};
-use super::findings::{FindingOutput, finding_outputs, line};
+use super::findings::{FindingOutput, finding_outputs, is_benign, line};
 use super::store::{CheckedStores, StoreOutput};
 use super::triton::{CheckedTriton, TritonOutput};
 use crate::flags::store::StoreArgs;
@@ -92,8 +92,10 @@ pub(crate) struct VerifyTally {
     pub(crate) skipped_arguments: Skipped,
     /// Files that belong to no kernel, found in directories.
     pub(crate) skipped_below: Skipped,
-    /// The number of notes about MindSpore 2.0. They have no lines, since nearly every kernel gets one.
-    pub(crate) mindspore_notes: usize,
+    /// Whether notes, which are no problems, have lines. Nearly every kernel of MindSpore has one.
+    pub(crate) shows_notes: bool,
+    /// The number of notes without lines.
+    pub(crate) hidden_notes: usize,
     pub(crate) stores: CheckedStores,
     pub(crate) caches: CheckedCaches,
     pub(crate) triton: CheckedTriton,
@@ -153,10 +155,10 @@ impl VerifyTally {
         entry: Option<EntryOutput>,
         report: Option<&Report>,
     ) {
-        let is_mindspore_note = |finding: &&Finding| finding.code() == Code::MINDSPORE_LINT;
+        let is_hidden = |finding: &&Finding| is_benign(finding) && !self.shows_notes;
         let findings = || report.into_iter().flat_map(|report| &report.findings);
-        self.mindspore_notes += findings().filter(is_mindspore_note).count();
-        self.text.extend(findings().filter(|finding| !is_mindspore_note(finding)).map(line));
+        self.hidden_notes += findings().filter(is_hidden).count();
+        self.text.extend(findings().filter(|finding| !is_hidden(finding)).map(line));
         self.files.push(OrError::Done(KernelOutput {
             file: json::path(file),
             object: object.map(json::path),
@@ -186,7 +188,8 @@ impl VerifyTally {
             unusable,
             skipped_arguments: mut skipped,
             skipped_below,
-            mindspore_notes,
+            shows_notes,
+            hidden_notes,
             stores,
             caches,
             triton,
@@ -197,7 +200,9 @@ impl VerifyTally {
         let unusable = unusable + stores.unusable + caches.unreadable();
         let ranks = caches.ranks();
         let (checked, mut text) = (valid + refused, stores.text);
-        text.append(&caches.text(&ranks));
+        let (caches_text, hidden_in_caches) = caches.text(&ranks, shows_notes);
+        let hidden_notes = hidden_notes + hidden_in_caches;
+        text.append(&caches_text);
         text.append(&triton.text);
         text.append(&tally_text);
         let has_store_or_cache = !stores.stores.is_empty() || !caches.is_empty();
@@ -210,6 +215,13 @@ impl VerifyTally {
             0 => String::new(),
             number => format!(", {} of other kinds skipped", counted(number, "file")),
         };
+        if hidden_notes > 0 {
+            let (notes, shows) = match hidden_notes {
+                1 => ("1 note, which is no problem", "it"),
+                _ => (&*format!("{}, which are no problems", counted(hidden_notes, "note")), "them"),
+            };
+            text.line(format_args!("{notes}: -v shows {shows}"));
+        }
         text.line(format_args!(
             "{} checked: {valid} valid, {refused} refused; {} could not be checked{passed_over}",
             counted(checked, "kernel"),
@@ -225,12 +237,6 @@ impl VerifyTally {
             text.line(format_args!(
                 "{in_use} not checked, since a build may still be writing them: if no build is running, verify again \
                  half an hour after the last write"
-            ));
-        }
-        if mindspore_notes > 0 {
-            text.line(format_args!(
-                "{} on how MindSpore 2.0 reads the kernels; `opkeep inspect` lists these notes",
-                counted(mindspore_notes, "note")
             ));
         }
         let has_missing = ranks.iter().flat_map(|ranks| &ranks.ranks).any(|rank| !rank.lacks.is_empty());

@@ -24,6 +24,7 @@ use crate::flags::store::StoreArgs;
 use crate::input::pairs::{CheckOutcome, CheckedKernel, check_kernels, is_kernel_file};
 use crate::input::store::{StorePath, threads};
 use crate::input::{self, InputFiles, real_path};
+use crate::ui::config::Verbosity;
 use crate::ui::output::{ExitStatus, Output};
 use caches::note_links;
 use kernels::VerifyTally;
@@ -96,7 +97,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let expect = args.target.as_deref().map(target_expectations).transpose()?;
-    let mut tally = VerifyTally::default();
+    let shows_notes = output.verbosity() > Verbosity::Normal;
+    let mut tally = VerifyTally { shows_notes, ..VerifyTally::default() };
     let mut paths = Vec::new();
     let mut stores = StorePaths::default();
     let (cancel, jobs) = (output.cancel_on_signal(), threads(args.jobs));

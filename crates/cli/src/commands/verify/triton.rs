@@ -139,7 +139,7 @@ impl CheckedTriton {
             "Triton's directory {}: {} in {}, {intact} intact, {} damaged; {as_stored} as in the store, {} not stored",
             path.display(),
             counted(kernels, "kernel"),
-            if found.directories == 1 { "1 directory".to_owned() } else { format!("{} directories", found.directories) },
+            counted(found.directories, "directory"),
             damaged.len(),
             intact - as_stored,
         ));

@@ -68,10 +68,9 @@ fn a_long_cell_moves_only_its_own_line() {
     assert_eq!((shortened("äbc", 2), shortened("äbc", 3)), ("äb...".to_owned(), "äbc".to_owned()));
 }
 
-/// A width or a precision that is an argument of a format is a panic from 65,536 on.
-#[test]
+/// Calls `look` with each source of the command.
 #[expect(clippy::disallowed_methods, reason = "it reads source files")]
-fn no_format_takes_its_width_from_an_argument() {
+fn each_source(mut look: impl FnMut(&std::path::Path, &str)) {
     let mut dirs = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
     let mut files = 0;
     while let Some(dir) = dirs.pop() {
@@ -81,12 +80,61 @@ fn no_format_takes_its_width_from_an_argument() {
                 dirs.push(path);
                 continue;
             }
-            let source = std::fs::read_to_string(&path).unwrap();
-            let ends = [["$", "}"].concat(), [".", "*}"].concat(), ["$", "?}"].concat()];
-            let found = ends.iter().find(|end| source.contains(end.as_str()));
-            assert_eq!(found, None, "{}", path.display());
+            look(&path, &std::fs::read_to_string(&path).unwrap());
             files += 1;
         }
     }
     assert!(files > 50, "{files}");
+}
+
+/// A width or a precision that is an argument of a format is a panic from 65,536 on.
+#[test]
+fn no_format_takes_its_width_from_an_argument() {
+    each_source(|path, source| {
+        let ends = [["$", "}"].concat(), [".", "*}"].concat(), ["$", "?}"].concat()];
+        let found = ends.iter().find(|end| source.contains(end.as_str()));
+        assert_eq!(found, None, "{}", path.display());
+    });
+}
+
+/// What is counted in messages. Words that are verbs as well, such as `names`, are not here.
+const COUNTED: &str = " bytes files kernels entries operators nodes inputs outputs values elements seconds days lines \
+    errors warnings notes ranks directories dimensions threads processes keys members hits misses sections symbols \
+    devices characters digits leases objects items times tensors targets builds requests hosts signatures bundles \
+    builders descriptors registers packages groups attempts calls parts findings problems stores caches ";
+
+/// Returns the words after values in format strings, such as `bytes` of `{size} bytes`.
+fn words_after_values(source: &str) -> impl Iterator<Item = (&str, &str)> {
+    let code = source.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+    code.flat_map(|line| {
+        line.match_indices("} ").map(move |(at, _)| {
+            let rest = &line[at + 2..];
+            (line, &rest[..rest.find(|letter: char| !letter.is_ascii_lowercase()).unwrap_or(rest.len())])
+        })
+    })
+}
+
+/// `1 kernels` is impossible: numbers get their nouns from [`counted`] only.
+#[test]
+fn numbers_get_their_nouns_from_one_function() {
+    assert_eq!(
+        words_after_values("f(\"{a} bytes of {b} x\")").map(|(_, word)| word).collect::<Vec<_>>(),
+        ["bytes", "x"]
+    );
+    let mut found = Vec::new();
+    each_source(|path, source| {
+        let of = |(line, word): (&str, &str)| COUNTED.contains(&format!(" {word} ")).then(|| line.to_owned());
+        if !path.ends_with("ui/text/tests.rs") {
+            found.extend(words_after_values(source).filter(|(_, word)| !word.is_empty()).filter_map(of));
+            found.extend(source.lines().filter(|line| line.contains("(s)")).map(str::to_owned));
+        }
+    });
+    assert_eq!(found, [""; 0], "call `counted`");
+}
+
+#[test]
+fn nouns_have_their_plural() {
+    let texts = ["kernel", "miss", "entry", "key", "directory", "patch"].map(|noun| counted(2, noun));
+    assert_eq!(texts, ["2 kernels", "2 misses", "2 entries", "2 keys", "2 directories", "2 patches"]);
+    assert_eq!([counted(1, "entry"), counted(0, "byte")], ["1 entry", "0 bytes"]);
 }

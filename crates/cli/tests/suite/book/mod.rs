@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 mod compare;
+mod generated;
 mod page;
 mod session;
 mod set_up;

@@ -15,7 +15,7 @@ fn value(holder: u8) -> LeaseValue {
 #[test]
 fn a_look_asks_for_all_missing_keys_of_the_plan_unless_it_was_made_just_now() {
     let (mut table, now, [a, b, c]) = (LeaseTable::<()>::new(TTL), Instant::now(), keys());
-    table.plan(&[a, b]);
+    table.plan(&[a, b], &[]);
     let mut asked = table.look(&c, now).unwrap();
     asked.sort_unstable();
     let mut all = keys().to_vec();
@@ -39,7 +39,7 @@ fn a_look_asks_for_all_missing_keys_of_the_plan_unless_it_was_made_just_now() {
 #[test]
 fn answers_belong_to_the_questions_of_their_key() {
     let (mut table, now, [a, b, c]) = (LeaseTable::<()>::new(TTL), Instant::now(), keys());
-    table.plan(&keys());
+    table.plan(&keys(), &[]);
     table.note_held(&b, [now; 2], 0, Some(value(1)));
     let mut batch = table.batch(vec![a, b, c], true, true, now);
     let entry = |key| Question::Entry { key };
@@ -66,9 +66,15 @@ fn a_wait_ends_with_the_entry() {
     table.note_entry(&a, "entry", 5);
     assert_eq!((table.watched(), table.has_news(&a)), (vec![b], true));
     assert_eq!((table.take_entry(&a), table.take_entry(&a)), (Some("entry"), None));
+    assert!(
+        !table.has_news(&a) && table.is_on_its_way(&a) && !table.begin_asking(&a),
+        "its caller judges it"
+    );
     table.unwatch(&a, now);
     table.unwatch(&b, now);
     assert_eq!((table.watched().len(), table.next_call()), (0, None));
+    table.judged(&a, false);
+    table.prune(now);
     assert_eq!(table.rows.iter().count(), 0, "nothing is kept of what no caller needs");
 }
 
@@ -77,7 +83,7 @@ fn a_wait_ends_with_the_entry() {
 fn what_a_caller_finds_while_it_is_stored_is_fetched_once() {
     let (mut table, now, [a, b, _]) = (LeaseTable::new(TTL), Instant::now(), keys());
     let take = |table: &mut LeaseTable<u8>| {
-        table.plan(&[a, b]);
+        table.plan(&[a, b], &[a, b]);
         table.note_entry(&a, 7, 1);
         assert_eq!(table.take_arrival(), Some((a, 7)));
     };
@@ -100,6 +106,20 @@ fn what_a_caller_finds_while_it_is_stored_is_fetched_once() {
     table.finished(&a, now);
 }
 
+/// A build looks into the local store before it makes its plan, and another caller may store an entry in between.
+#[test]
+fn what_is_stored_before_a_plan_is_made_is_not_missing() {
+    let (mut table, now, [a, b, c]) = (LeaseTable::<u8>::new(TTL), Instant::now(), keys());
+    table.plan(&[a, b, c], &[]);
+    table.note_found(&a, true, now);
+    table.note_found(&b, true, now);
+    assert_eq!([a, b, c].map(|key| table.is_finished(&key)), [true, true, false]);
+    table.plan(&[a, b, c], &[b]);
+    assert_eq!(table.take_stored(&a), Some(true));
+    assert!(![b, c].iter().any(|key| table.is_finished(key)));
+    assert!([b, c].iter().all(|key| table.look(key, now).is_some_and(|keys| keys.contains(key))));
+}
+
 /// The index is right after each change: what it says is what a visit of all rows finds.
 #[test]
 fn the_index_follows_each_change() {
@@ -114,7 +134,7 @@ fn the_index_follows_each_change() {
     for step in 0..20_000 {
         let (key, now) = (keys[next(6) as usize], began + Duration::from_millis(step * 7));
         match next(16) {
-            0 => table.plan(&keys[..next(6) as usize]),
+            0 => table.plan(&keys[..next(6) as usize], &keys[..next(6) as usize]),
             1 => drop(table.look(&key, now)),
             2 => {
                 let mut batch = table.batch(vec![key], true, true, now);
@@ -145,7 +165,7 @@ fn the_index_follows_each_change() {
 fn many_keys_are_begun_and_finished_without_a_visit_of_all() {
     let (mut table, now) = (LeaseTable::new(TTL), Instant::now());
     let keys: Vec<_> = (0_u32..60_000).map(|number| Digest::of(&number.to_le_bytes())).collect();
-    table.plan(&keys);
+    table.plan(&keys, &[]);
     let batch = table.batch(keys.clone(), true, true, now);
     keys.iter().for_each(|key| table.note_entry(key, (), 3));
     table.answered(&batch, now);

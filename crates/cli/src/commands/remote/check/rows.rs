@@ -265,7 +265,12 @@ fn counters(report: &CheckReport) -> Finding {
 fn batch(found: &Batch) -> Finding {
     let Batch { objects, put, get, intact, .. } = *found;
     let size = bytes(found.bytes as u64);
-    let times = format!("{objects} objects of {size}: stored in {}, fetched in {}", millis(put), millis(get));
+    let times = format!(
+        "{} of {size}: stored in {}, fetched in {}",
+        counted(objects, "object"),
+        millis(put),
+        millis(get)
+    );
     match intact == objects {
         true => (Good, times, "a build fetches many kernels in one call"),
         false => {
