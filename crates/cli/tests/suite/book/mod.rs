@@ -9,6 +9,7 @@ mod set_up;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use opkeep_testkit::toolkit::python;
 use page::{Block, Item};
@@ -93,7 +94,9 @@ fn run_page(text: &str) -> Result<(), String> {
 
 fn is_run(item: &Item) -> bool {
     let Item::Block(block) = item else { return false };
+    let has_program = |name: &String| Command::new(name).arg("--version").output().is_ok();
     block.not_run.is_none()
+        && block.needs.as_ref().is_none_or(has_program)
         && match block.language.as_str() {
             "python" => python().is_some(),
             language => ["sh", "bash", "console"].contains(&language),

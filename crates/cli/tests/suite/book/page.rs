@@ -3,6 +3,7 @@
 //! - `<!-- run: COMMANDS -->`: what the page needs and does not show, such as an input;
 //! - `<!-- set up: NAME -->`: the same, made by [`super::set_up`];
 //! - `<!-- not run: REASON -->`: the next block is not run;
+//! - `<!-- needs: PROGRAM -->`: the next block is run where there is such a program;
 //! - `<!-- exit status: 0 1 -->`: the exit status of each command of the next block, in place of 0.
 
 /// A part of a page, in its order.
@@ -20,6 +21,7 @@ pub(crate) struct Block {
     pub(crate) language: String,
     pub(crate) text: String,
     pub(crate) not_run: Option<String>,
+    pub(crate) needs: Option<String>,
     pub(crate) statuses: Vec<i32>,
 }
 
@@ -43,6 +45,7 @@ pub(crate) fn items(page: &str) -> Result<Vec<Item>, String> {
                 "run" => items.push(Item::Run { line, commands: value }),
                 "set up" => items.push(Item::SetUp { line, name: value }),
                 "not run" => next.not_run = Some(value),
+                "needs" => next.needs = Some(value),
                 "exit status" => {
                     let statuses = value.split(' ').map(str::parse).collect::<Result<_, _>>();
                     next.statuses = statuses.map_err(|error| format!("line {line}: `{value}`: {error}"))?;
@@ -67,7 +70,7 @@ pub(crate) fn items(page: &str) -> Result<Vec<Item>, String> {
         items.push(Item::Block(block));
     }
     match next {
-        Block { not_run: None, statuses, .. } if statuses.is_empty() => Ok(items),
+        Block { not_run: None, needs: None, statuses, .. } if statuses.is_empty() => Ok(items),
         _ => Err("the last mark belongs to no block".to_owned()),
     }
 }

@@ -1,5 +1,6 @@
 //! A shell in which the commands of a page run, one after the other, in a directory of their own.
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -12,8 +13,14 @@ const HOME: &str = "home/me";
 /// How a page runs the program in a clone. Tests have it.
 const IN_A_CLONE: &str = "cargo run --release --bin opkeep -- ";
 
+/// The port of a server on a page. Tests have a free one.
+const PORT: &str = "6379";
+/// The file by which a page ends the server that it started.
+const SERVER: &str = "redis.pid";
+
 pub(crate) struct Session {
     place: Place,
+    port: String,
     /// The variables and the directory that the last command left.
     state: PathBuf,
 }
@@ -32,7 +39,8 @@ impl Session {
         std::os::unix::fs::symlink(fixtures, place.path(HOME).join("fixtures"))?;
         let state = place.path("state");
         std::fs::write(&state, "")?;
-        Ok(Self { place, state })
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
+        Ok(Self { place, port, state })
     }
 
     /// The directory that stands for `path` of the page.
@@ -73,6 +81,7 @@ impl Session {
         let root = self.place.dir.path().canonicalize()?;
         let text = text.replace(&root.display().to_string(), "");
         let text = text.replace(&format!("cpu-{}", std::env::consts::ARCH), "cpu-x86_64");
+        let text = text.replace(&format!(":{}", self.port), &format!(":{PORT}"));
         let shown = text.split_inclusive('\n').filter(|line| !is_progress(line));
         Ok(Finished { status: output.status.code(), output: shown.collect() })
     }
@@ -80,7 +89,7 @@ impl Session {
     /// The commands with the directories of the test.
     fn own(&self, commands: &str) -> String {
         let root = self.place.dir.path().display().to_string();
-        let mut text = commands.replace(IN_A_CLONE, "opkeep ");
+        let mut text = commands.replace(IN_A_CLONE, "opkeep ").replace(PORT, &self.port);
         for directory in DIRECTORIES {
             let mut from = 0;
             while let Some(at) = text[from..].find(directory).map(|at| at + from) {
@@ -93,6 +102,15 @@ impl Session {
             }
         }
         text
+    }
+}
+
+/// A page that fails before its end leaves no server.
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Ok(process) = std::fs::read_to_string(self.place.path(HOME).join(SERVER)) {
+            let _ = Command::new("kill").arg(process.trim()).output();
+        }
     }
 }
 
