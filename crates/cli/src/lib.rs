@@ -20,13 +20,23 @@ pub use in_process::{InProcess, in_process};
 pub use opkeep_fs::CancelToken;
 pub use ui::caller::{CommandError, CommandErrorKind, Level};
 pub use ui::env::MAX_ENTRIES_VARIABLE;
-use ui::output::{Output, print_usage_error};
+use ui::output::{ExitStatus, Output, print_usage_error};
 
 /// Runs the command that this process was started with. Returns its exit code.
 pub fn main() -> ExitCode {
     let line: Vec<_> = std::env::args_os().collect();
     match Args::read(&line, ui::help::width) {
-        Ok(args) => ExitCode::from(args.run(&Output::terminal(&args.ui)).code()),
+        Ok(args) => {
+            let output = Output::terminal(&args.ui);
+            let status = match args.ui.trace() {
+                Ok(is_traced) => args.run(&output.with_trace(is_traced)),
+                Err(error) => {
+                    output.print_failure(&error);
+                    ExitStatus::Failed
+                }
+            };
+            ExitCode::from(status.code())
+        }
         Err(error) => {
             match error.kind() {
                 ErrorKind::DisplayHelp

@@ -85,6 +85,7 @@ impl Setup {
     }
 
     pub(crate) fn notify(&self, event: Event<'_>) {
+        opkeep_trace::debug!("step of a build", event = event);
         if let Some(observer) = &self.observer {
             observer(event);
         }

@@ -114,6 +114,7 @@ impl WarningLog {
     }
 
     fn notify(&self, kind: WarningKind, text: &str) {
+        opkeep_trace::debug!("warning", text = text);
         if let Some(observer) = &self.observer {
             observer(Event::Warning { kind, text });
         }

@@ -92,6 +92,13 @@ impl RunningProcess {
         let status = self.group.end();
         self.read_rest(DRAIN_TIME);
         let output = self.output.text();
+        opkeep_trace::debug!(
+            "program ended",
+            program = self.launch.program.display(),
+            command = self.launch.command,
+            status = status.as_ref().map_or_else(ToString::to_string, ToString::to_string),
+            seconds = self.launch.began.elapsed().as_secs_f64(),
+        );
         match (ended, status) {
             (Some(Ok(())), Ok(status)) => Ok(ProcessOutput { status, output }),
             (Some(Err(source)), _) | (Some(Ok(())), Err(source)) => {

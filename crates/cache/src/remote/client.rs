@@ -371,6 +371,16 @@ impl RemoteClient {
         }
         let Some(permit) = self.config().health.begin(Instant::now()) else { return Ok(None) };
         let (answer, end) = self.timed(kind, limits, call);
+        opkeep_trace::debug!(
+            "call to the remote cache ended",
+            kind = format_args!("{kind:?}"),
+            engine = self.config().engine.location(),
+            answer = match &answer {
+                Ok(Ok(_)) => "an answer".to_owned(),
+                Ok(Err(error)) => error.to_string(),
+                Err(panic) => panic.clone(),
+            },
+        );
         if kind == CallKind::Store && matches!(answer, Ok(Ok(_))) {
             self.shared.takes_nothing.store(false, Ordering::Relaxed);
         }

@@ -307,11 +307,13 @@ impl RemoteTarget {
         let named = wanted.iter().zip(names).zip(answers);
         let claimed = named.map(|(((key, generation), name), answer)| match answer {
             ClaimAnswer::Granted => {
+                opkeep_trace::debug!("lease claimed", key = key, generation = generation);
                 let below = self.board().below(key, *generation);
                 let (client, on_failure) = (Arc::clone(&self.client), Arc::clone(&self.on_failure));
                 Claimed::Granted(leases.hold((name, *generation), below, hold_limit, client, on_failure))
             }
             ClaimAnswer::Held(value) => {
+                opkeep_trace::debug!("lease held by another host", key = key, generation = generation);
                 self.board().note_held(key, asked, *generation, value);
                 Claimed::Held
             }

@@ -42,6 +42,9 @@ Environment:
   NPU_COLLECT_PATH
     if set, all kernels are compiled for debugging and none is stored, as by CANN, unless --op_debug_config names
     other options
+  OPKEEP_LOG
+    what the command does, event by event, on stderr: levels of modules such as opkeep=debug or
+    opkeep_store=trace,opkeep_cache=debug
   TMPDIR  the directory of work directories, also of failed compiles [default: /tmp]
 
 Examples:

@@ -1,6 +1,9 @@
 //! How a command reports: the format of its result, how much it says, and whether in colours.
 
+use anyhow::anyhow;
 use clap::{ArgAction, ColorChoice, ValueEnum};
+
+use crate::ui::{env, trace};
 
 /// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -46,7 +49,8 @@ pub(crate) struct UiArgs {
     pub(crate) quiet: bool,
     /// Print more
     ///
-    /// Of a build, each kernel with the reason of its compile.
+    /// Of a build, each kernel with the reason of its compile. Twice: also what the command does, event by event, as
+    /// OPKEEP_LOG=opkeep=debug.
     #[arg(long, short, global = true, help_heading = GLOBAL, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     /// When texts have colours
@@ -69,6 +73,20 @@ impl UiArgs {
             (false, 0) => Verbosity::Normal,
             (false, _) => Verbosity::Verbose,
         }
+    }
+}
+
+impl UiArgs {
+    /// Begins to print events, if the command line or the environment asks for them. Returns whether that is so.
+    ///
+    /// # Errors
+    /// The environment has no filter.
+    pub(crate) fn trace(&self) -> anyhow::Result<bool> {
+        let filter = env::log_filter();
+        trace::start(filter.as_deref(), self.verbose > 1).map_err(|why| {
+            let filter = filter.unwrap_or_default();
+            anyhow!("{} is `{filter}`: {why}; expected levels of modules, such as opkeep=debug", env::LOG)
+        })
     }
 }
 

@@ -25,6 +25,9 @@ const PREFIX: &str = "OPKEEP";
 pub(crate) const REMOTE: &str = "OPKEEP_REMOTE";
 pub(crate) const REMOTE_MODE: &str = "OPKEEP_REMOTE_MODE";
 
+/// The variable that says which events are printed.
+pub(crate) const LOG: &str = "OPKEEP_LOG";
+
 /// The environment says that the remote cache is not written.
 #[derive(Debug)]
 pub(crate) struct RemoteNotWritten;
@@ -51,6 +54,11 @@ pub(crate) fn variables() -> Variables {
 /// Returns the width of the terminal that the environment states, for an output that is none.
 pub(crate) fn columns() -> Option<usize> {
     var("COLUMNS")?.to_str()?.parse().ok()
+}
+
+/// Returns the filter of the events that are printed.
+pub(crate) fn log_filter() -> Option<String> {
+    var(LOG).map(|filter| filter.to_string_lossy().into_owned())
 }
 
 /// Returns the store's directory from the environment, for a command line that names none.

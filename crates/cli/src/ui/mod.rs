@@ -22,4 +22,5 @@ pub(crate) mod output;
 pub(crate) mod progress;
 pub(crate) mod registry;
 pub(crate) mod text;
+pub(crate) mod trace;
 pub(crate) mod version;

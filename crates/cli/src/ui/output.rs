@@ -84,6 +84,8 @@ enum Host<'a> {
 struct Terminal {
     limit: FileLimit,
     has_colors: bool,
+    /// Whether events are printed: a line that is redrawn would mix with them.
+    is_traced: bool,
 }
 
 /// Reports in the requested format.
@@ -99,9 +101,18 @@ pub(crate) struct Output<'a> {
 impl<'a> Output<'a> {
     /// Prints from now on, in a process whose signals are the command's.
     pub(crate) fn terminal(args: &UiArgs) -> Self {
-        let terminal = Terminal { limit: FileLimit::watch(), has_colors: args.color.is_for_stderr() };
+        let terminal =
+            Terminal { limit: FileLimit::watch(), has_colors: args.color.is_for_stderr(), is_traced: false };
         let (format, verbosity, host) = (args.format, args.verbosity(), Host::Terminal(terminal));
         Self { format, verbosity, host, cancel: CancelToken::new(), warnings: RefCell::default() }
+    }
+
+    /// Prints progress as lines if `is_traced`: events are printed, too.
+    pub(crate) fn with_trace(mut self, is_traced: bool) -> Self {
+        if let Host::Terminal(terminal) = &mut self.host {
+            terminal.is_traced = is_traced;
+        }
+        self
     }
 
     /// Reports to `caller`, whose `cancel` takes the place of signals.
@@ -155,7 +166,7 @@ impl<'a> Output<'a> {
     /// Begins to show progress.
     pub(crate) fn progress(&self) -> Progress {
         match &self.host {
-            Host::Terminal(_) => Progress::on_terminal(self.shows_progress()),
+            Host::Terminal(terminal) => Progress::on_terminal(self.shows_progress() && !terminal.is_traced),
             Host::Caller(caller) => Progress::for_caller(caller.progress()),
         }
     }
@@ -163,7 +174,7 @@ impl<'a> Output<'a> {
     /// Begins to show the progress of a build.
     pub(crate) fn build_progress(&self) -> BuildProgress {
         match &self.host {
-            Host::Terminal(_) => BuildProgress::on_stderr(self.shows_progress()),
+            Host::Terminal(terminal) => BuildProgress::on_stderr(self.shows_progress(), terminal.is_traced),
             Host::Caller(caller) => BuildProgress::for_caller(caller.progress()),
         }
     }
@@ -321,7 +332,8 @@ impl Terminal {
 
 /// Prints that a command line is wrong.
 pub(crate) fn print_usage_error(error: &clap::Error, color: ColorMode) {
-    let terminal = Terminal { limit: FileLimit::watch(), has_colors: color.is_for_stderr() };
+    let terminal =
+        Terminal { limit: FileLimit::watch(), has_colors: color.is_for_stderr(), is_traced: false };
     terminal.print_report(&ErrorReport::of_usage(error));
 }
 

@@ -84,6 +84,8 @@ mod takeover;
 #[cfg(test)]
 mod targets;
 #[cfg(test)]
+mod trace;
+#[cfg(test)]
 mod trees;
 #[cfg(test)]
 mod triton_dir;

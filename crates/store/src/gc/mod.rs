@@ -190,6 +190,8 @@ impl TargetStore {
         let before = tracker.size.flush(self.store().fs());
         let (report, oldest_in_use) = self.evict_excess(options, now)?;
         let known = self.correct(before, &report, oldest_in_use, now);
+        let evicted = report.removed.entries;
+        opkeep_trace::debug!("eviction ended", entries = evicted.files, bytes = evicted.bytes);
         tracker.counters.add(Counter::Evictions, report.removed.entries.files);
         tracker.counters.add(Counter::BytesEvicted, report.removed.entries.bytes);
         Ok((report, known))

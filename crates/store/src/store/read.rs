@@ -91,14 +91,20 @@ impl TargetStore {
     fn open_file(&self, path: &Path, key: &Digest) -> Result<(File, FileStat), Miss> {
         let (file, stat) = match files::open(self.store.fs(), path) {
             Ok(opened) => opened,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Miss::Absent),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                opkeep_trace::trace!("no entry", key = key, path = path.display());
+                return Err(Miss::Absent);
+            }
             Err(source) => {
                 let error = StoreError::Io { action: "read", path: path.to_owned(), source };
                 return Err(self.unreadable(key, error));
             }
         };
         match self.shard_is_trusted(key).and_then(|()| self.store.trust().check(path, &stat)) {
-            Ok(()) => Ok((file, stat)),
+            Ok(()) => {
+                opkeep_trace::trace!("entry opened", key = key, bytes = stat.state.len);
+                Ok((file, stat))
+            }
             Err(error @ StoreError::Io { .. }) => Err(Miss::Io(error)),
             Err(error) => Err(Miss::Untrusted(error)),
         }

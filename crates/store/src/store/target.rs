@@ -199,6 +199,7 @@ impl TargetStore {
         // Processes of the group record the last use, for which they need write access.
         let mode = if self.store.trust().is_shared() { 0o664 } else { 0o644 };
         files::publish(temps, &shard, &name, &file, mode).map_err(trouble)?;
+        opkeep_trace::debug!("entry published", key = key, bytes = file.len(), store = self.dir.display());
         if self.tracker.put(file.len() as u64, before.map(|seen| seen.state.len)) {
             self.evict_if_due(self.tracker.size.flush(fs));
         }
@@ -263,6 +264,7 @@ impl TargetStore {
     pub fn quarantine(&self, key: &Digest, entry: &DamagedEntry, lock: &KeyLock) -> Result<bool, StoreError> {
         let _held = lock;
         let reason = entry.corruption.to_string();
+        opkeep_trace::debug!("damaged entry to quarantine", key = key, reason = reason);
         self.quarantine_file(key, &self.path(key), &entry.file, &reason).map(|place| place.is_some())
     }
 
@@ -322,6 +324,7 @@ impl TargetStore {
     }
 
     fn count_wait(&self, waited: Duration) {
+        opkeep_trace::debug!("wait for a lock ended", seconds = waited.as_secs_f64());
         self.tracker.counters.add(Counter::Waits, 1);
         self.tracker.counters.add_time(Counter::WaitMicros, waited);
     }

@@ -49,9 +49,9 @@ enum Sink {
 }
 
 impl BuildProgress {
-    /// Shows the progress on stderr, if it `is_wanted`.
-    pub(crate) fn on_stderr(is_wanted: bool) -> Self {
-        let sink = match (is_wanted, std::io::stderr().is_terminal()) {
+    /// Shows the progress on stderr, if it `is_wanted`; `as_log` also on a terminal.
+    pub(crate) fn on_stderr(is_wanted: bool, as_log: bool) -> Self {
+        let sink = match (is_wanted, std::io::stderr().is_terminal() && !as_log) {
             (false, _) => Sink::Nothing,
             (true, false) => Sink::Log,
             (true, true) => Sink::Terminal(terminal_bar()),
