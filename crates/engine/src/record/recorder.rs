@@ -52,7 +52,9 @@ pub(crate) enum Phase {
 impl<'a> Recorder<'a> {
     /// Begins the record of a build that began at `began`.
     pub(crate) fn new(config: &'a RecordConfig, began: Instant) -> Self {
-        Self { config, began, began_at: SystemTime::now(), state: Mutex::default() }
+        let now = SystemTime::now();
+        let began_at = now.checked_sub(began.elapsed()).unwrap_or(now);
+        Self { config, began, began_at, state: Mutex::default() }
     }
 
     /// Notes the end of a phase.

@@ -166,8 +166,8 @@ impl BuildExecutor<'_> {
             self.fetch(&missing, &reports);
             let fetched = reports.locked();
             missing.retain(|(at, _)| fetched[*at].is_none());
+            self.ended(Phase::Fetched);
         }
-        self.ended(Phase::Fetched);
         self.make(&missing, &reports);
         self.ended(Phase::Made);
         let kernels = reports.into_vec();

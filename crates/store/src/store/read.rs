@@ -30,6 +30,11 @@ impl OpenEntry<'_> {
         &self.head
     }
 
+    /// Returns the time of the last use.
+    pub fn last_used(&self) -> SystemTime {
+        self.last_used
+    }
+
     /// Reads and checks one member. `None` if the entry has no such member.
     ///
     /// # Errors
