@@ -39,16 +39,19 @@ const PYTHON_PROGRAMS: [PythonProgram; 4] = [
     PythonProgram { name: "ray-2.60.0", program: "ray", requirements: &["ray==2.60.0"], mode: Mode::All },
 ];
 /// Programs of the system, and the packages of Debian that have them.
-const SYSTEM_PROGRAMS: [SystemProgram; 3] = [
+const SYSTEM_PROGRAMS: [SystemProgram; 4] = [
     SystemProgram { program: "redis-server", package: "redis-server", mode: Mode::Quick },
     SystemProgram { program: "slurmctld", package: "slurm-wlm", mode: Mode::Launchers },
     SystemProgram { program: "mpirun", package: "openmpi-bin", mode: Mode::Launchers },
+    // A test reads the page of a report with it. It takes half a minute and 400 MB.
+    SystemProgram { program: "chromium", package: "chromium", mode: Mode::S3sFs },
 ];
 const S3S_FS: &str = "0.14.1";
 
 const USAGE: &str = "usage: cargo xtask remote-servers [--install|--check]
   (nothing)  install what takes seconds: redis-server as root, moto and BuildGrid; start each server
-  --install  also s3s-fs, which is built from its sources and takes minutes; Slurm and Open MPI as root, Ray, kubernetes-validate
+  --install  also s3s-fs, which is built from its sources and takes minutes; Slurm, Open MPI and
+             Chromium as root, Ray, kubernetes-validate
   --check    install nothing; start each server that there is";
 
 struct PythonProgram {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    build, bundle, clear, completions, explain, gc, import, inspect, key, remote, repair, run, stats,
+    build, bundle, clear, completions, explain, gc, import, inspect, key, remote, repair, report, run, stats,
     targets, verify,
 };
 use crate::flags::ENVIRONMENT;
@@ -98,6 +98,7 @@ pub(crate) enum Command {
     Import(import::Args),
     Gc(gc::Args),
     Stats(stats::Args),
+    Report(report::Args),
     Clear(clear::Args),
     Targets(targets::Args),
     Bundle(bundle::Args),
@@ -118,6 +119,7 @@ impl Command {
             Self::Import(args) => import::run(args, output),
             Self::Gc(args) => gc::run(args, output),
             Self::Stats(args) => stats::run(args, output),
+            Self::Report(args) => report::run(args, output),
             Self::Clear(args) => clear::run(args, output),
             Self::Targets(args) => targets::run(args, output),
             Self::Bundle(args) => bundle::run(args, output),

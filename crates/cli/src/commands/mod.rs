@@ -13,6 +13,7 @@ pub(crate) mod key;
 pub(crate) mod misses;
 pub(crate) mod remote;
 pub(crate) mod repair;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod stats;
 pub(crate) mod targets;

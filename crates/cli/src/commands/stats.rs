@@ -110,7 +110,7 @@ struct StatsOutput {
     total: CountersOutput,
 }
 
-type CountersOutput = BTreeMap<String, CounterOutput>;
+pub(crate) type CountersOutput = BTreeMap<String, CounterOutput>;
 
 #[derive(Serialize)]
 struct TargetOutput {
@@ -159,7 +159,10 @@ struct ContentOutput {
 /// Returns the totals of a target's entries, the largest first.
 fn contents(target: &TargetStore, by: By, output: &Output) -> Vec<ContentOutput> {
     let mut totals: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-    let read = |entry: &OpenEntry<'_>| Some((content_of(entry, by), entry.head().file_bytes()));
+    let read = |entry: &OpenEntry<'_>| {
+        let (framework, kernel) = content_of(entry);
+        Some(((framework, (by == By::Kernel).then_some(kernel)), entry.head().file_bytes()))
+    };
     for (content, bytes) in read_heads(target, threads(None), &output.cancel_token(), read) {
         let (entries, total) = totals.entry(content).or_default();
         *entries += 1;
@@ -172,18 +175,17 @@ fn contents(target: &TargetStore, by: By, output: &Output) -> Vec<ContentOutput>
     contents
 }
 
-/// Returns the framework and the kernel of an entry.
-fn content_of(entry: &OpenEntry<'_>, by: By) -> (Option<String>, Option<Option<String>>) {
+/// Returns the framework of an entry, and its kernel: the framework's name for it, or its operator. No framework if opkeep made it.
+pub(crate) fn content_of(entry: &OpenEntry<'_>) -> (Option<String>, Option<String>) {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let member = |name: &str| entry.read_member(name).ok().flatten();
-    let (framework, kernel) = match member(GROUP).and_then(|record| GroupRecord::parse(&record)) {
+    match member(GROUP).and_then(|record| GroupRecord::parse(&record)) {
         Some(record) => (some(&record.key.framework), some(record.kernel_or_name())),
         None => {
             let header = member(HEADER).and_then(|header| Header::parse(&header));
             (None, header.and_then(|header| some(&header.op_type)))
         }
-    };
-    (framework, (by == By::Kernel).then_some(kernel))
+    }
 }
 
 fn contents_text(contents: &[ContentOutput]) -> Text {
@@ -204,12 +206,12 @@ fn contents_text(contents: &[ContentOutput]) -> Text {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum CounterOutput {
+pub(crate) enum CounterOutput {
     Count(u64),
     Time(Milliseconds),
 }
 
-fn counters(statistics: &Statistics) -> CountersOutput {
+pub(crate) fn counters(statistics: &Statistics) -> CountersOutput {
     statistics.all().map(counter_output).collect()
 }
 

@@ -1,6 +1,7 @@
 //! Arguments that several commands share.
 
 pub(crate) mod compile;
+pub(crate) mod record;
 pub(crate) mod remote;
 pub(crate) mod store;
 pub(crate) mod tensors;
@@ -36,6 +37,8 @@ Environment:
   ASCEND_CUSTOM_OPP_PATH
     packages of custom operators, separated by colons
   HI_PYTHON  the Python that CANN runs with [default: python3]
+  OPKEEP_BUILD_RECORDS
+    on or off: whether the store gets a record of each build, without --build-records [default: on]
   MS_COMPILER_CACHE_PATH
     the directory that holds rank_N/kernel_meta [default: .]
   RANK_ID  the N of rank_N [default: 0]

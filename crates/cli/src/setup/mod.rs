@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use opkeep::{CacheMode, Config, Engine};
+use opkeep::{CacheMode, Config, Engine, RecordConfig};
 use opkeep_backend::Backend;
 use opkeep_backend_ascend::{AscendConfig, Driver};
 use opkeep_fs::CancelToken;
@@ -16,6 +16,7 @@ use opkeep_store::StoreConfig;
 
 pub(crate) use self::remote::{remote_settings, sign_key, signature_settings};
 use crate::flags::compile::CompileArgs;
+use crate::flags::record::{RecordArgs, Switch};
 use crate::flags::store::StoreArgs;
 use crate::ui::env;
 use crate::ui::output::Output;
@@ -63,6 +64,20 @@ pub(crate) fn engine_of(backend: Arc<dyn Backend>, common: &CompileArgs, cancel:
     config.fail_fast = common.fail_fast;
     config.compile_timeout = Some(Duration::from_secs_f64(common.deadline));
     Engine::new(backend, config).with_cancel(cancel.clone())
+}
+
+/// Returns the configuration of the record of a build with `label`; `None` if the store gets none and nothing else `needs` it.
+///
+/// # Errors
+/// The environment's value is neither on nor off.
+pub(crate) fn record(args: &RecordArgs, label: String, needs: bool) -> anyhow::Result<Option<RecordConfig>> {
+    let is_stored = match args.build_records {
+        Some(switch) => switch == Switch::On,
+        None => env::build_records()?,
+    };
+    let mut config = RecordConfig::stored(label);
+    config.is_stored = is_stored;
+    Ok((is_stored || needs).then_some(config))
 }
 
 /// Returns the store that the flags name; if unset, the one that the environment names.

@@ -14,6 +14,7 @@ mod remote;
 mod remote_hosts;
 mod remote_hung;
 mod remote_toolchains;
+mod report_page;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         remote_hung::trials(),
         cluster::trials(),
         remote_toolchains::trials(),
+        report_page::trials(),
         ascend::trials(),
         ascend_confined::trials(),
         ascend_mutations::trials(),

@@ -192,7 +192,7 @@ const EARLY: &str = "A command that stops early";
 fn stores(checker: &mut Checker) {
     let place = Place::new();
     let mut run = |section: &str, args: &[&str]| run(checker, &place, section, args);
-    for args in [&["stats"][..], &["gc"], &["completions", "bash"]] {
+    for args in [&["stats"][..], &["gc"], &["report"], &["completions", "bash"]] {
         run(args[0], args);
     }
     run("key generate", &["key", "generate", "builds-1", "--out", "secret"]);
@@ -203,7 +203,7 @@ fn stores(checker: &mut Checker) {
     run("remote check", &["remote", "check", &url, "--rounds", "2"]);
     run(EARLY, &["remote", "check", "file:///missing"]);
     run("remote push", &["remote", "push", &url]);
-    run("build", &["build", NETWORK, "--target", "cpu"]);
+    run("build", &["build", NETWORK, "--target", "cpu", "--timings"]);
     let other = place.write("five.info", square_of(5));
     let other = other.to_str().unwrap();
     place.write("broken.info", "{");
@@ -254,7 +254,8 @@ fn stores(checker: &mut Checker) {
     fs::write(entry, "torn").unwrap();
     run("explain KEY", &["explain", &key]);
     let target = place.path("cache/v1");
-    let target = fs::read_dir(&target).unwrap().flatten().map(|it| it.path()).find(|it| it.is_dir()).unwrap();
+    let target = fs::read_dir(&target).unwrap().flatten().map(|it| it.path());
+    let target = target.into_iter().find(|it| it.join("STORE.TAG").exists()).unwrap();
     let open = place.path("cache/v1/open");
     fs::create_dir(&open).unwrap();
     fs::copy(target.join("STORE.TAG"), open.join("STORE.TAG")).unwrap();
@@ -268,6 +269,12 @@ fn stores(checker: &mut Checker) {
         run(args[0], args);
     }
     fs::set_permissions(&open, fs::Permissions::from_mode(0o700)).unwrap();
+    for entry in &place.entries()[..2] {
+        let day = Duration::from_secs(86_400);
+        fs::File::open(entry).unwrap().set_modified(std::time::SystemTime::now() - day).unwrap();
+    }
+    run("report", &["report", "--html", "page.html"]);
+    run("report", &["report"]);
     for args in [&["stats"][..], &["gc"], &["clear"]] {
         let section = if args[0] == "clear" { "gc" } else { args[0] };
         run(section, args);

@@ -74,6 +74,8 @@ mod repair;
 #[cfg(test)]
 mod repair_caches;
 #[cfg(test)]
+mod report;
+#[cfg(test)]
 mod signing;
 #[cfg(test)]
 mod store;

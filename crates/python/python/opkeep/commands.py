@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _UNDERSCORED = {"op_debug_level", "op_debug_config"}
 """The flags that have underscores themselves."""
 
-_PATHS = {"against", "cache_dir", "cann", "kernel_meta", "op_debug_config", "sign_key", "toolchain_input"}
+_PATHS = {"against", "cache_dir", "cann", "kernel_meta", "op_debug_config", "sign_key", "timings", "toolchain_input"}
 """The arguments that are paths."""
 
 _LISTS = {"trusted_keys"}
@@ -68,6 +68,8 @@ def build(
     kernel_meta: StrPath | None = None,
     explain: bool = False,
     replace: bool = False,
+    build_records: Literal["on", "off"] | None = None,
+    timings: StrPath | None = None,
 ) -> BuildResult:
     """Build networks (`.onnx`) or operators (`.info`): compile new and changed kernels, and reuse the others.
 
@@ -105,6 +107,10 @@ def build(
     - `kernel_meta`: write kernels to this directory instead of `rank_N/kernel_meta`.
     - `explain`: add to the result why kernels were missing (`nearest` of each, and `causes`), as `explain` states it.
     - `replace`: replace kernels in `kernel_meta` that opkeep did not write; they go to a quarantine.
+    - `build_records`: whether the store gets a record of the build, `on` or `off`, for `opkeep report`; without it,
+      OPKEEP_BUILD_RECORDS, or `on`.
+    - `timings`: write a page about this build to this file: when each thread compiled what, and what bounded the
+      build.
 
     >>> import opkeep, tempfile
     >>> directory = tempfile.TemporaryDirectory()

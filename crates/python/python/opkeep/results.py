@@ -116,8 +116,9 @@ class LeftAlone(TypedDict, total=False):
 
 
 class _BuildPlacement(TypedDict, total=False):
-    """The fields of a build that are absent if the kernels were not placed, if all inputs could be read, or without `explain`."""
+    """The fields of a build that are absent if the kernels were not placed, if all inputs could be read, or without `explain` or `timings`."""
 
+    timings: str
     causes: list[Cause]
 
     kernel_meta: str

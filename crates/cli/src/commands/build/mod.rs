@@ -11,7 +11,9 @@ use opkeep::{BuildReport, Outcome, ViewConfig, ViewGroup};
 use opkeep_framework_cache::FrameworkFiles;
 
 use self::output::{BuildOutput, Flags, UnreadableOutput};
+use crate::commands::report::write_timings;
 use crate::flags::compile::CompileArgs;
+use crate::flags::record::RecordArgs;
 use crate::flags::remote::RemoteArgs;
 use crate::flags::trust::TrustArgs;
 use crate::input::model;
@@ -19,6 +21,7 @@ use crate::setup;
 use crate::setup::targets::{TargetRequests, split_by_target};
 use crate::ui::env;
 use crate::ui::output::{ExitStatus, Output};
+use crate::ui::text::counted;
 use report::{interrupted, network_name, note_targets, print_report, report_text, with_progress};
 
 /// The details of build.
@@ -76,6 +79,13 @@ pub(crate) struct Args {
     /// They are of an equal job, target and options, but of an unknown toolchain; see opkeep help import.
     #[arg(long)]
     pub(crate) trust_imported: bool,
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
+    /// Write a page about this build: when each thread compiled what, and what bounded the build
+    ///
+    /// The page is for a browser, is complete in itself, and runs no script [default FILE: opkeep-timings.html].
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "opkeep-timings.html")]
+    pub(crate) timings: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
@@ -104,6 +114,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         note_targets(&for_default.requests, &args.common, output);
     }
     let group = ViewGroup::of(by_target.iter().map(|one| one.requests.as_slice()));
+    let record = setup::record(&args.record, label(&args.inputs), args.timings.is_some())?;
     let mut report: Option<BuildReport> = None;
     for TargetRequests { engine, requests, .. } in by_target {
         let view = view(args, &group)?;
@@ -113,6 +124,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             config.explain_misses = args.explain;
             config.remote.clone_from(&remote);
             config.trust.clone_from(&trust);
+            config.record.clone_from(&record);
             config.view = view;
         });
         let part = with_progress(engine, &requests, output)?;
@@ -128,19 +140,38 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let target = args.common.target();
     let flags =
         Flags { has_remote: remote.is_some(), is_interrupted: cancel.is_cancelled(), explains: args.explain };
-    let json = BuildOutput::new(&report, network, target, &unreadable, flags);
+    let timings = args.timings.as_deref().map(|file| write_timings(file, &report.records).map(|()| file));
+    let has_timings = timings.as_ref().is_none_or(Result::is_ok);
+    let written = timings.as_ref().and_then(|timings| timings.as_ref().ok().copied());
+    let json = BuildOutput::new(&report, network, target, &unreadable, flags).with_timings(written);
     // Printed before the result, which contains the warnings, too.
     let is_placed = print_report(&report, args.common.chooses_target(), output);
     output.print_result(&report_text(&report, output.verbosity()), &json)?;
+    match &timings {
+        Some(Ok(file)) => output.print_note(&format!("the timings of this build are in {}", file.display())),
+        Some(Err(error)) => output.print_error(error),
+        None => {}
+    }
     if cancel.is_cancelled() {
         output.print_note(&interrupted(&report));
     }
     Ok(match () {
         () if cancel.is_cancelled() => ExitStatus::Interrupted,
         () if unreadable.exit_status() == ExitStatus::Failed => ExitStatus::Failed,
-        () if report.count(Outcome::Failed) > 0 || !is_placed => ExitStatus::Problems,
+        () if report.count(Outcome::Failed) > 0 || !is_placed || !has_timings => ExitStatus::Problems,
         () => unreadable.exit_status(),
     })
+}
+
+/// Returns the label of the build's record: the file name of the only input, or their number.
+fn label(inputs: &[PathBuf]) -> String {
+    match inputs {
+        [input] => match input.file_name() {
+            Some(name) => name.to_string_lossy().into_owned(),
+            None => "a directory".to_owned(),
+        },
+        inputs => counted(inputs.len(), "input"),
+    }
 }
 
 /// Returns the directory of kernels for a framework, from the flags and the environment.

@@ -1,7 +1,7 @@
 //! The result of a build as JSON.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use opkeep::{BuildReport, KernelReport, ViewPlacement};
@@ -43,6 +43,9 @@ pub(crate) struct BuildOutput {
     #[serde(flatten)]
     unreadable: UnreadableOutput,
     interrupted: bool,
+    /// The page about the build, if one was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timings: Option<String>,
 }
 
 /// The number of kernels with each outcome, by the outcome's name.
@@ -165,7 +168,14 @@ impl BuildOutput {
             view,
             unreadable: UnreadableOutput::new(unreadable),
             interrupted: flags.is_interrupted,
+            timings: None,
         }
+    }
+
+    /// The same with the file of the page about the build.
+    pub(crate) fn with_timings(mut self, timings: Option<&Path>) -> Self {
+        self.timings = timings.map(json::path);
+        self
     }
 }
 

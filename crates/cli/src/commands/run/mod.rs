@@ -21,6 +21,7 @@ use crate::commands::build::report::{
     interrupted, network_name, note_targets, print_report, summary, with_progress,
 };
 use crate::flags::compile::CompileArgs;
+use crate::flags::record::RecordArgs;
 use crate::flags::remote::RemoteArgs;
 use crate::flags::tensors::{InputArgs, ToleranceArgs};
 use crate::flags::trust::TrustArgs;
@@ -81,14 +82,18 @@ pub(crate) struct Args {
     pub(crate) remote: RemoteArgs,
     #[command(flatten)]
     pub(crate) trust: TrustArgs,
+    #[command(flatten)]
+    pub(crate) record: RecordArgs,
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let cancel = output.cancel_on_signal();
     let settings = setup::remote_settings(&args.remote, &args.trust);
     let (remote, trust) = (settings.remote()?, settings.trust()?);
+    let label = args.model.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let record = setup::record(&args.record, label, false)?;
     let engine = setup::engine(&args.common, &cancel, output)?
-        .with_config(|config| (config.remote, config.trust) = (remote, trust));
+        .with_config(|config| (config.remote, config.trust, config.record) = (remote, trust, record));
     let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common)?);
     unknown.remove_known_to(engine.backend(), args.common.target())?;
     let model = Model::read(&args.model, &engine, &args.common, &mut dims);
