@@ -97,5 +97,6 @@ mod unverifiable;
 mod verify;
 #[cfg(test)]
 mod version;
+mod walk;
 #[cfg(test)]
 mod work_dir;
