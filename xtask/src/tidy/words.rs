@@ -26,14 +26,19 @@ const EXEMPT: [&str; 4] =
 /// Whether people read `path` as prose, in whole or in its comments.
 pub(super) fn concerns(path: &str) -> bool {
     let is_source = [".rs", ".h", ".hpp"].iter().any(|end| path.ends_with(end));
-    let is_prose = path.ends_with(".md") || is_source && !path.contains("/tests/");
+    let is_prose = is_text(path) || is_source && !path.contains("/tests/");
     is_prose && !path.starts_with("fixtures/") && !EXEMPT.contains(&path)
+}
+
+/// Whether all of a file is text for people: a document, or a drawing of one.
+fn is_text(path: &str) -> bool {
+    path.ends_with(".md") || path.ends_with(".svg")
 }
 
 pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        let prose = if path.ends_with(".md") { Some(line) } else { comment(line) };
+        let prose = if is_text(path) { Some(line) } else { comment(line) };
         let Some(prose) = prose.map(|prose| without_code(prose).to_lowercase()) else { continue };
         for (word, instead) in FORBIDDEN.iter().filter(|(word, _)| occurrences(&prose, word) > 0) {
             let problem = format!("`{word}` is no word of a document or comment");
@@ -63,6 +68,7 @@ mod tests {
     #[test]
     fn a_forbidden_word_is_found_in_documents_and_comments() {
         let problems = |path: &str, text: &str| check(path, text).len();
+        assert_eq!(problems("docs/drawings/a.svg", "<desc>a process that dies</desc>"), 1);
         assert_eq!(problems("docs/a.md", "a process\nthat dies, and whoever waits"), 2);
         assert_eq!(
             problems("crates/a/src/lib.rs", "//! Nobody waits.\n    /// Someone.\nlet a = 1; // told"),
@@ -76,8 +82,14 @@ mod tests {
 
     #[test]
     fn documents_and_sources_are_read_and_no_tests() {
-        let read =
-            ["docs/a.md", "SECURITY.md", "crates/a/src/lib.rs", "crates/a/include/a.hpp", "xtask/src/a.rs"];
+        let read = [
+            "docs/a.md",
+            "docs/drawings/a.svg",
+            "SECURITY.md",
+            "crates/a/src/lib.rs",
+            "crates/a/include/a.hpp",
+            "xtask/src/a.rs",
+        ];
         assert!(read.iter().all(|path| concerns(path)));
         let others = ["CHANGELOG.md", "fixtures/a/README.md", "crates/a/tests/suite/a.rs", "crates/a/a.py"];
         assert!(!others.iter().any(|path| concerns(path)));

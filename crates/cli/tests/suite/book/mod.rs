@@ -45,7 +45,7 @@ fn pages() -> Vec<(String, String)> {
         .map(|entry| format!("docs/{}", entry.unwrap().file_name().to_string_lossy()))
         .filter(|path| path.ends_with(".md"))
         .collect();
-    paths.push("README.md".to_owned());
+    paths.extend(["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"].map(str::to_owned));
     paths.sort();
     assert!(paths.len() > 10, "{paths:?}");
     let read = |path: String| {
