@@ -22,14 +22,30 @@ use crate::flags::store::StoreArgs;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
 
+/// The details of report.
+const DETAILS: &str = "\
+Exit code 0: the report is made, also of a store with quarantined kernels; 2: the store cannot be read,
+or the page cannot be written.
+
+Examples:
+  opkeep report
+    reports the last builds of this user's store
+  opkeep report --html report.html
+    writes the page, which can be opened, sent and printed
+  opkeep report --format json
+    prints everything that is recorded, for programs
+  opkeep report --delete-records
+    deletes the records of builds after the report";
+
 /// Report the last builds, what bounded them, and what is in the store
 ///
 /// With --html, the report is also a page for a browser: with a timeline of the last builds, their critical paths, the cost by
 /// operator, the hit rate over time, what is in the store, what is evicted next, what is quarantined and why, and what waited for
 /// whom. The page loads nothing and runs no script.
 ///
-/// The store has a record of each of the last builds, at most 200 and 8 MiB; `opkeep help build` says how to turn that off.
+/// The store has a record of each of the last builds, at most 200 and 8 MiB; see --build-records of build.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
