@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    build, bundle, clear, completions, explain, gc, import, inspect, key, remote, repair, report, run, stats,
+    build, bundle, clear, completions, config, explain, gc, import, inspect, key, remote, repair, report, run, stats,
     targets, verify,
 };
 use crate::flags::ENVIRONMENT;
@@ -52,7 +52,7 @@ impl Args {
 
     /// Runs the command, and reports the error that ends it.
     pub(crate) fn run(&self, output: &Output<'_>) -> ExitStatus {
-        let exit_status = match self.command.run(output) {
+        let exit_status = match self.configured(output).and_then(|()| self.command.run(output)) {
             Ok(exit_status) => exit_status,
             Err(error) if interrupt::is_cause_of(&error) => {
                 output.warn_of_file_limit();
@@ -66,6 +66,31 @@ impl Args {
         };
         output.warn_of_file_limit();
         exit_status
+    }
+}
+
+impl Args {
+    /// Reads the settings that flags leave open, if the command has any.
+    ///
+    /// # Errors
+    /// A file or a variable is not valid.
+    fn configured(&self, output: &Output<'_>) -> anyhow::Result<()> {
+        if !self.command.has_settings() {
+            return Ok(());
+        }
+        let loaded = self.ui.config.load();
+        for (problem, help) in loaded.ignored() {
+            output.print_warning(&problem);
+            output.print_help(help);
+        }
+        // One error ends the command, and is its result; those before it are printed as well.
+        match loaded.errors.split_last() {
+            None => Ok(()),
+            Some((last, others)) => {
+                others.iter().for_each(|error| output.print_error(&anyhow::Error::new(error.clone())));
+                Err(last.clone().into())
+            }
+        }
     }
 }
 
@@ -101,6 +126,7 @@ pub(crate) enum Command {
     Report(report::Args),
     Clear(clear::Args),
     Targets(targets::Args),
+    Config(config::Args),
     Bundle(bundle::Args),
     Key(key::Args),
     Remote(remote::Args),
@@ -122,11 +148,17 @@ impl Command {
             Self::Report(args) => report::run(args, output),
             Self::Clear(args) => clear::run(args, output),
             Self::Targets(args) => targets::run(args, output),
+            Self::Config(args) => config::run(args, output),
             Self::Bundle(args) => bundle::run(args, output),
             Self::Key(args) => key::run(args, output),
             Self::Remote(args) => remote::run(args, output),
             Self::Completions(args) => completions::run(args, Args::command(), output),
         }
+    }
+
+    /// Whether the command needs valid settings. Those that show settings report what is wrong with them.
+    fn has_settings(&self) -> bool {
+        !matches!(self, Self::Config(_) | Self::Key(_) | Self::Completions(_))
     }
 
     /// Whether the command builds kernels.

@@ -6,6 +6,7 @@
 
 mod args;
 mod commands;
+mod config;
 mod flags;
 mod in_process;
 mod input;

@@ -173,7 +173,7 @@ class CommandTest(CacheTest):
             # Descriptions, which may begin a line with a flag, are indented further.
             flags = re.findall(r"^ {2,6}(?:-\w, )?--([\w-]+)", json.loads(help)["text"], re.M)
             # Python has no terminal, and gets all messages and results.
-            others = ("all", "color", "format", "help", "quiet", "verbose", "version")
+            others = ("all", "color", "config", "format", "help", "quiet", "verbose", "version")
             flags = [flag.replace("-", "_") for flag in flags if flag not in others]
             flags = [flag.replace("op_compiler_cache_", "cache_") for flag in flags]
             self.assertEqual(sorted(flags), sorted(known), command)

@@ -72,7 +72,8 @@ pub struct LimitLine<'a> {
 }
 
 impl LimitsFile {
-    pub(crate) fn path(root: &Path) -> PathBuf {
+    /// Returns the path of the file of the store at `root`.
+    pub fn path(root: &Path) -> PathBuf {
         root.join(LIMITS_FILE)
     }
 
@@ -116,7 +117,8 @@ impl LimitsFile {
         }
     }
 
-    pub(crate) fn parse(text: &str) -> Self {
+    /// Reads the settings in `text`.
+    pub fn parse(text: &str) -> Self {
         let mut found = Self::default();
         let lines = Self::lines(text.trim_start_matches('\u{feff}'));
         for line in lines.filter(|line| !line.text.starts_with(';')) {

@@ -71,7 +71,10 @@ const MAX_LISTED: usize = 20;
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let config = setup::store(&args.store)?;
     // No backend is opened, so no toolkit is needed.
-    let backends = registry(Duration::from_secs(60), AscendConfig::new(env::ascend_search(None)), &[])?;
+    let backends = registry(
+        env::cpu_config(None, Duration::from_secs(60), &[])?,
+        AscendConfig::new(env::ascend_search(None)),
+    );
     let cancel = output.cancel_on_signal();
     let progress = Arc::new(output.progress());
     let shown = Arc::clone(&progress);

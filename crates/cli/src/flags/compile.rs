@@ -1,12 +1,20 @@
 //! Arguments of the commands that build.
 
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use opkeep_store::CacheMode;
 
 use super::store::StoreArgs;
+use crate::config::Settings;
+use crate::config::checks::{CANN_DRIVERS, cann_driver, job_count, mode, niceness, seconds};
+use crate::config::table::{
+    CANN, CANN_DRIVER, CC, DEADLINE, JOBS, NICE, STORE_MODE, TARGET, TOOLCHAIN_INPUTS,
+};
+use crate::config::value::Value;
 
 /// Flags that building and running share.
 #[derive(Debug, clap::Args)]
@@ -23,29 +31,28 @@ pub(crate) struct CompileArgs {
     /// Also the number of threads when a model runs. All builds of a user share these: one per processor, or as many
     /// as the largest --jobs.
     #[arg(long, short, value_name = "N", value_parser = job_count)]
-    pub(crate) jobs: Option<NonZeroUsize>,
+    jobs: Option<NonZeroUsize>,
     /// Start no further compile after a kernel failed
     ///
     /// Compiles in progress finish.
     #[arg(long)]
     pub(crate) fail_fast: bool,
-    /// The niceness of compilers
+    /// The niceness of compilers [default: 0]
     ///
     /// A higher one leaves more of the processor to other programs.
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=19), value_name = "0-19")]
-    pub(crate) nice: u8,
-    /// The time limit of a compile, after which it is killed
+    #[arg(long, value_parser = niceness, value_name = "0-19")]
+    nice: Option<u8>,
+    /// The time limit of a compile, after which it is killed [default: 600]
     ///
     /// Builds wait a little longer for another process that gives no heartbeat.
-    #[arg(long, default_value_t = 600.0, value_parser = seconds, value_name = "SECONDS")]
-    pub(crate) deadline: f64,
-    /// How the store is used: enable, force, disable, read-only or require
+    #[arg(long, value_parser = seconds, value_name = "SECONDS")]
+    deadline: Option<f64>,
+    /// How the store is used: enable, force, disable, read-only or require [default: enable]
     ///
     /// enable reads and writes; force compiles all and replaces entries; disable does not use the store; read-only
     /// writes nothing; require writes nothing, and a miss is an error.
-    #[arg(long = "op_compiler_cache_mode", visible_alias = "cache-mode", default_value_t = CacheMode::Enable)]
-    #[arg(value_name = "MODE", value_parser = mode)]
-    pub(crate) cache_mode: CacheMode,
+    #[arg(long = "op_compiler_cache_mode", visible_alias = "cache-mode", value_name = "MODE", value_parser = mode)]
+    cache_mode: Option<CacheMode>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// The size of a dimension that a network leaves open
@@ -67,20 +74,20 @@ pub(crate) struct CompileArgs {
     ///
     /// [default: $ASCEND_HOME_PATH, $ASCEND_TOOLKIT_HOME or $ASCEND_OPP_PATH, if unset the usual directories]
     #[arg(long = "cann", value_name = "DIR")]
-    pub(crate) cann: Option<PathBuf>,
-    /// How CANN's compiler is run
+    cann: Option<PathBuf>,
+    /// How CANN's compiler is run [default: auto]
     ///
     /// workers are Python processes that import it once; process is one process per compile. The kernels are the
     /// same.
-    #[arg(long = "cann-driver", value_name = "DRIVER", default_value = "auto")]
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(["auto", "workers", "process"]))]
-    pub(crate) cann_driver: String,
+    #[arg(long = "cann-driver", value_name = "DRIVER")]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(CANN_DRIVERS))]
+    cann_driver: Option<String>,
     /// A file or directory that the compiler reads for some kernels
     ///
     /// Its content is part of every key, and the compiler may read it, in addition to those of
     /// OPKEEP_TOOLCHAIN_INPUTS.
     #[arg(long = "toolchain-input", value_name = "PATH")]
-    pub(crate) toolchain_inputs: Vec<PathBuf>,
+    toolchain_inputs: Vec<PathBuf>,
     /// Build with the vendor's debug level, 0 to 4
     ///
     /// Kernels with a level other than 0 are never stored.
@@ -93,22 +100,66 @@ pub(crate) struct CompileArgs {
     /// FILE turns it off.
     #[arg(long = "op_debug_config", value_name = "FILE", value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub(crate) op_debug_config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: Settings,
 }
+
+/// The time limit of a compile in seconds, if unset.
+const DEFAULT_DEADLINE: f64 = 600.0;
 
 impl CompileArgs {
     /// Returns the target to build for, unless a descriptor names a chip whose toolchain is installed.
     pub(crate) fn target(&self) -> &str {
-        self.target.as_deref().unwrap_or("cpu")
+        self.chosen_target().unwrap_or("cpu")
     }
 
     /// Whether the user chose the target.
     pub(crate) fn chooses_target(&self) -> bool {
-        self.target.is_some()
+        self.chosen_target().is_some()
     }
-}
 
-fn mode(text: &str) -> Result<CacheMode, opkeep_store::ParseModeError> {
-    text.parse()
+    fn chosen_target(&self) -> Option<&str> {
+        self.target.as_deref().or_else(|| self.config.get(&TARGET)?.texts.first()?.to_str())
+    }
+
+    pub(crate) fn jobs(&self) -> Option<NonZeroUsize> {
+        self.jobs.or_else(|| self.config.parsed(&JOBS, job_count))
+    }
+
+    pub(crate) fn nice(&self) -> u8 {
+        self.nice.or_else(|| self.config.parsed(&NICE, niceness)).unwrap_or_default()
+    }
+
+    /// Returns the time limit of a compile.
+    pub(crate) fn deadline(&self) -> Duration {
+        let seconds = self.deadline.or_else(|| self.config.parsed(&DEADLINE, seconds));
+        Duration::from_secs_f64(seconds.unwrap_or(DEFAULT_DEADLINE))
+    }
+
+    pub(crate) fn cache_mode(&self) -> CacheMode {
+        self.cache_mode.or_else(|| self.config.parsed(&STORE_MODE, mode)).unwrap_or_default()
+    }
+
+    /// Returns the directory of CANN that the user names. Where the environment names it, none: several of its variables
+    /// belong together.
+    pub(crate) fn cann(&self) -> Option<PathBuf> {
+        self.cann.clone().or_else(|| self.config.path_in_file(&CANN))
+    }
+
+    pub(crate) fn cann_driver(&self) -> Option<String> {
+        self.cann_driver.clone().or_else(|| self.config.parsed(&CANN_DRIVER, cann_driver))
+    }
+
+    /// Returns the C compiler that the user names.
+    pub(crate) fn cc(&self) -> Option<OsString> {
+        self.config.get(&CC).map(Value::text)
+    }
+
+    /// Returns the files and directories that are part of the compiler: those of flags add to the others.
+    pub(crate) fn toolchain_inputs(&self) -> Vec<PathBuf> {
+        let configured = self.config.get(&TOOLCHAIN_INPUTS).into_iter().flat_map(Value::paths);
+        configured.chain(self.toolchain_inputs.iter().cloned()).collect()
+    }
 }
 
 /// Parses `name=value`.
@@ -121,20 +172,9 @@ fn name_and_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
-        _ => Err("expected a number of seconds above 0".to_owned()),
-    }
-}
-
 fn dim(text: &str) -> Result<(String, i64), String> {
     let size = |size: &str| size.parse().ok().filter(|size| *size >= 0);
     text.rsplit_once('=')
         .and_then(|(name, value)| Some((name.to_owned(), size(value)?)))
         .ok_or_else(|| "expected NAME=SIZE, such as batch=1".to_owned())
-}
-
-fn job_count(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|_| "expected a number of compilers, 1 or more".to_owned())
 }

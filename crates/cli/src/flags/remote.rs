@@ -2,6 +2,8 @@
 
 use opkeep_cache::{Namespace, RemotePolicy};
 
+use crate::config::Settings;
+
 /// The cache that hosts share, and its use.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct RemoteArgs {
@@ -30,4 +32,6 @@ pub(crate) struct RemoteArgs {
     /// [default: $OPKEEP_REMOTE_NAMESPACE, if unset default]
     #[arg(long, value_name = "NAME")]
     pub(crate) remote_namespace: Option<Namespace>,
+    #[command(flatten)]
+    pub(crate) config: Settings,
 }

@@ -2,6 +2,13 @@
 
 use std::path::PathBuf;
 
+use opkeep_store::LimitSettings;
+
+use crate::config::Settings;
+use crate::config::checks::user_id;
+use crate::config::table::{MAX_ENTRIES, MAX_SIZE, REMAIN_PERCENT, STORE_DIR, TRUSTED_OWNERS};
+use crate::ui::env;
+
 /// The store, and the users that it trusts.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
@@ -14,5 +21,36 @@ pub(crate) struct StoreArgs {
     pub(crate) cache_dir: Option<PathBuf>,
     /// The user ID of another user whose stored kernels may be used
     #[arg(long = "trusted-owner", value_name = "UID")]
-    pub(crate) trusted_owners: Vec<u32>,
+    trusted_owners: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) config: Settings,
+}
+
+impl StoreArgs {
+    /// Returns the store's directory.
+    pub(crate) fn dir(&self) -> Option<PathBuf> {
+        self.cache_dir.clone().or_else(|| self.config.path(&STORE_DIR)).or_else(env::default_cache_dir)
+    }
+
+    /// Returns the other users whose stored kernels may be used.
+    pub(crate) fn trusted_owners(&self) -> Vec<u32> {
+        let configured = || self.config.get(&TRUSTED_OWNERS).map(|owners| owners.texts.clone());
+        match self.trusted_owners.is_empty() {
+            false => self.trusted_owners.clone(),
+            true => {
+                let texts = configured().unwrap_or_default();
+                texts.iter().filter_map(|owner| user_id(owner.to_str()?).ok()).collect()
+            }
+        }
+    }
+
+    /// Returns the limits, which a file in the store overrides.
+    pub(crate) fn limits(&self) -> LimitSettings {
+        let mut limits = LimitSettings::new();
+        limits.max_op_cache_size = self.config.text(&MAX_SIZE);
+        limits.remain_cache_size_ratio = self.config.text(&REMAIN_PERCENT);
+        limits.max_entries_name = env::MAX_ENTRIES_VARIABLE;
+        limits.max_entries = self.config.text(&MAX_ENTRIES);
+        limits
+    }
 }

@@ -7,7 +7,7 @@ use anyhow::bail;
 use opkeep_onnx::{ModelError, Network, OnnxError};
 
 use crate::flags::compile::CompileArgs;
-use crate::input::options::nearest_name;
+use crate::ui::nearest::nearest_name;
 
 /// The sizes given with `--dim`, and the use of their names so far.
 pub(crate) struct Dims {

@@ -11,10 +11,14 @@ use anyhow::Context;
 use opkeep::{CacheMode, Config, Engine, RecordConfig};
 use opkeep_backend::Backend;
 use opkeep_backend_ascend::{AscendConfig, Driver};
+use opkeep_backend_cpu::CpuConfig;
 use opkeep_fs::CancelToken;
 use opkeep_store::StoreConfig;
 
 pub(crate) use self::remote::{remote_settings, sign_key, signature_settings};
+use crate::config::Settings;
+use crate::config::table::{CANN, CC, TOOLCHAIN_INPUTS};
+use crate::config::value::Value;
 use crate::flags::compile::CompileArgs;
 use crate::flags::record::{RecordArgs, Switch};
 use crate::flags::store::StoreArgs;
@@ -22,21 +26,34 @@ use crate::ui::env;
 use crate::ui::output::Output;
 use crate::ui::registry::registry;
 
+/// Returns the configuration of the C compiler, without flags.
+pub(crate) fn cpu_config(config: &Settings, timeout: Duration) -> anyhow::Result<CpuConfig> {
+    env::cpu_config(config.get(&CC).map(Value::text), timeout, &inputs(config))
+}
+
+/// Returns the configuration of CANN, without flags. Where the environment names it, several variables belong together.
+pub(crate) fn ascend_config(config: &Settings) -> anyhow::Result<AscendConfig> {
+    env::ascend_config(config.path_in_file(&CANN), &inputs(config))
+}
+
+fn inputs(config: &Settings) -> Vec<PathBuf> {
+    config.get(&TOOLCHAIN_INPUTS).into_iter().flat_map(Value::paths).collect()
+}
+
 /// Opens the backend for `target`.
 pub(crate) fn backend(common: &CompileArgs, target: &str) -> anyhow::Result<Arc<dyn Backend>> {
-    let deadline = Duration::from_secs_f64(common.deadline);
-    let registry = registry(deadline, ascend(common)?, &common.toolchain_inputs)?;
-    registry.open(target).context("opening the backend")
+    let cpu = env::cpu_config(common.cc(), common.deadline(), &common.toolchain_inputs())?;
+    registry(cpu, ascend(common)?).open(target).context("opening the backend")
 }
 
 /// Returns the configuration of CANN from the flags.
 fn ascend(common: &CompileArgs) -> anyhow::Result<AscendConfig> {
-    let driver = match common.cann_driver.as_str() {
-        "workers" => Driver::Workers,
-        "process" => Driver::Process,
+    let driver = match common.cann_driver().as_deref() {
+        Some("workers") => Driver::Workers,
+        Some("process") => Driver::Process,
         _ => Driver::Auto,
     };
-    let mut config = env::ascend_config(common.cann.clone(), &common.toolchain_inputs)?;
+    let mut config = env::ascend_config(common.cann(), &common.toolchain_inputs())?;
     config.driver = driver;
     Ok(config)
 }
@@ -44,7 +61,7 @@ fn ascend(common: &CompileArgs) -> anyhow::Result<AscendConfig> {
 /// Creates an engine for the target in the flags.
 pub(crate) fn engine(common: &CompileArgs, cancel: &CancelToken, output: &Output) -> anyhow::Result<Engine> {
     let engine = engine_of(backend(common, common.target())?, common, cancel);
-    let is_written = matches!(common.cache_mode, CacheMode::Enable | CacheMode::Force);
+    let is_written = matches!(common.cache_mode(), CacheMode::Enable | CacheMode::Force);
     if engine.config().store.is_none() && is_written {
         output.print_warning(
             "no directory for the store is known, so nothing is stored: set OPKEEP_CACHE_DIR or HOME",
@@ -58,11 +75,11 @@ pub(crate) fn engine(common: &CompileArgs, cancel: &CancelToken, output: &Output
 pub(crate) fn engine_of(backend: Arc<dyn Backend>, common: &CompileArgs, cancel: &CancelToken) -> Engine {
     let mut config = Config::default();
     config.store = store(&common.store).ok();
-    config.mode = common.cache_mode;
-    config.jobs = common.jobs;
-    config.nice = common.nice;
+    config.mode = common.cache_mode();
+    config.jobs = common.jobs();
+    config.nice = common.nice();
     config.fail_fast = common.fail_fast;
-    config.compile_timeout = Some(Duration::from_secs_f64(common.deadline));
+    config.compile_timeout = Some(common.deadline());
     Engine::new(backend, config).with_cancel(cancel.clone())
 }
 
@@ -80,18 +97,18 @@ pub(crate) fn record(args: &RecordArgs, label: String, needs: bool) -> anyhow::R
     Ok((is_stored || needs).then_some(config))
 }
 
-/// Returns the store that the flags name; if unset, the one that the environment names.
+/// Returns the store that the flags, the environment or a file of settings names.
 ///
 /// # Errors
-/// Neither names a store.
+/// None names a store.
 pub(crate) fn store(args: &StoreArgs) -> anyhow::Result<StoreConfig> {
-    let root = args.cache_dir.clone().or_else(env::cache_dir).context(
+    let root = args.dir().context(
         "no directory for the store is known: set OPKEEP_CACHE_DIR or HOME, or give --op_compiler_cache_dir",
     )?;
     Ok(store_at(root, args))
 }
 
-/// Returns the configuration of the store at `root`, with the limits from the environment.
+/// Returns the configuration of the store at `root`, with its limits.
 pub(crate) fn store_at(root: PathBuf, args: &StoreArgs) -> StoreConfig {
-    StoreConfig::new(root).with_trusted_owners(args.trusted_owners.clone()).with_limits(env::limits())
+    StoreConfig::new(root).with_trusted_owners(args.trusted_owners()).with_limits(args.limits())
 }

@@ -76,7 +76,7 @@ fn engine_for_chip(
     }
     match backend(common, named) {
         Ok(backend) => Ok(Some(engine_of(backend, common, cancel))),
-        Err(error) if common.cann.is_some() => Err(error),
+        Err(error) if common.cann().is_some() => Err(error),
         Err(_) => Ok(None),
     }
 }

@@ -3,6 +3,7 @@
 use anyhow::anyhow;
 use clap::{ArgAction, ColorChoice, ValueEnum};
 
+use crate::config::{Settings, SettingsParser};
 use crate::ui::{env, trace};
 
 /// The format of results.
@@ -58,13 +59,27 @@ pub(crate) struct UiArgs {
     /// auto uses them on a terminal, unless NO_COLOR is set; CLICOLOR_FORCE=1 uses them everywhere.
     #[arg(long, global = true, help_heading = GLOBAL, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN")]
     pub(crate) color: ColorMode,
+    /// Read the settings from this file only
+    ///
+    /// It takes the place of opkeep.toml in the current directory or the nearest one above it, that of the user
+    /// (~/.config/opkeep/opkeep.toml) and that of the system (/etc/opkeep/opkeep.toml). /dev/null: none is read. `opkeep
+    /// config` shows what is in force. [default: $OPKEEP_CONFIG]
+    #[arg(long, global = true, help_heading = GLOBAL, value_parser = SettingsParser::default(), value_name = "FILE")]
+    #[arg(default_value = "", hide_default_value = true, value_hint = clap::ValueHint::FilePath)]
+    pub(crate) config: Settings,
 }
 
 impl UiArgs {
     /// Text without colours.
     #[cfg(test)]
     pub(crate) fn plain() -> Self {
-        Self { format: Format::Text, quiet: false, verbose: 0, color: ColorMode::Never }
+        Self {
+            format: Format::Text,
+            quiet: false,
+            verbose: 0,
+            color: ColorMode::Never,
+            config: Settings::default(),
+        }
     }
 
     pub(crate) fn verbosity(&self) -> Verbosity {

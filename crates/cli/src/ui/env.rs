@@ -28,6 +28,9 @@ pub(crate) const REMOTE_MODE: &str = "OPKEEP_REMOTE_MODE";
 /// The variable that says which events are printed.
 pub(crate) const LOG: &str = "OPKEEP_LOG";
 
+/// The variable that names a file of settings.
+pub(crate) const CONFIG: &str = "OPKEEP_CONFIG";
+
 /// The environment says that the remote cache is not written.
 #[derive(Debug)]
 pub(crate) struct RemoteNotWritten;
@@ -61,21 +64,50 @@ pub(crate) fn log_filter() -> Option<String> {
     var(LOG).map(|filter| filter.to_string_lossy().into_owned())
 }
 
-/// Returns the store's directory from the environment, for a command line that names none.
-pub(crate) fn cache_dir() -> Option<PathBuf> {
-    let below = |directory: OsString| PathBuf::from(directory).join("opkeep");
-    var("OPKEEP_CACHE_DIR")
-        .map(PathBuf::from)
-        .or_else(|| var("ASCEND_CACHE_PATH").map(below))
-        // The XDG rules: a relative path counts as unset.
-        .or_else(|| var("XDG_CACHE_HOME").filter(|path| PathBuf::from(path).is_absolute()).map(below))
-        // HOME; if unset, the home directory in the system's user database.
-        .or_else(|| {
-            std::env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".cache/opkeep"))
-        })
+/// Returns the value of a variable that is set, also if it is empty.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }
 
-/// Returns the values of the variables that limit the store.
+/// Returns the directory in a variable. By the XDG rules, a relative path counts as unset.
+fn xdg_dir(name: &str) -> Option<PathBuf> {
+    var(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// Returns HOME; if unset, the home directory in the system's user database.
+pub(crate) fn home() -> Option<PathBuf> {
+    std::env::home_dir().filter(|home| home.is_absolute())
+}
+
+/// Returns the store's directory if no setting names one.
+pub(crate) fn default_cache_dir() -> Option<PathBuf> {
+    let cache = xdg_dir("XDG_CACHE_HOME").or_else(|| Some(home()?.join(".cache")));
+    cache.map(|cache| cache.join("opkeep"))
+}
+
+/// Returns the file of settings that the environment names.
+pub(crate) fn config_file() -> Option<PathBuf> {
+    var(CONFIG).map(PathBuf::from)
+}
+
+/// Returns the directory with the files of settings of this user.
+pub(crate) fn user_config_dir() -> Option<PathBuf> {
+    xdg_dir("XDG_CONFIG_HOME").or_else(|| Some(home()?.join(".config")))
+}
+
+/// Returns the directories with the files of settings of the system, the most important first.
+pub(crate) fn system_config_dirs() -> Vec<PathBuf> {
+    let named = var("XDG_CONFIG_DIRS").unwrap_or_else(|| "/etc/xdg".into());
+    let named = std::env::split_paths(&named).filter(|path| path.is_absolute());
+    named.chain(std::iter::once(PathBuf::from("/etc"))).collect()
+}
+
+/// Returns the current directory.
+pub(crate) fn current_dir() -> Option<PathBuf> {
+    std::env::current_dir().ok()
+}
+
+/// Returns the values of the variables that limit CANN's cache.
 pub(crate) fn limits() -> LimitSettings {
     let text = |name: &str| var(name).map(|value| value.to_string_lossy().into_owned());
     let mut limits = LimitSettings::new();
@@ -119,24 +151,26 @@ pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
     Ok(ViewConfig::rank(base, rank))
 }
 
-/// Returns the files and directories that are part of the compiler: those that the environment names, and `declared`.
-pub(crate) fn toolchain_inputs(declared: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    let named = var("OPKEEP_TOOLCHAIN_INPUTS").unwrap_or_default();
-    let named = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
-    let absolute = |path: PathBuf| {
-        std::path::absolute(&path)
+/// Returns the absolute paths of files and directories that are part of the compiler.
+fn toolchain_inputs(declared: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let absolute = |path: &PathBuf| {
+        std::path::absolute(path)
             .with_context(|| format!("`{}`: the current directory is gone", path.display()))
     };
-    named.chain(declared.iter().cloned()).map(absolute).collect()
+    declared.iter().map(absolute).collect()
 }
 
-/// Returns the configuration of the C compiler: `CC`, looked up in `PATH`. `timeout` limits each query to the compiler;
+/// Returns the configuration of the C compiler: `compiler`, looked up in `PATH`. `timeout` limits each query to the compiler;
 /// `declared` are files that are part of it.
-pub(crate) fn cpu_config(timeout: Duration, declared: &[PathBuf]) -> anyhow::Result<CpuConfig> {
+pub(crate) fn cpu_config(
+    compiler: Option<OsString>,
+    timeout: Duration,
+    declared: &[PathBuf],
+) -> anyhow::Result<CpuConfig> {
     let mut config = CpuConfig::new(var("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()));
     config.probe_deadline = config.probe_deadline.min(timeout);
     config.inputs = toolchain_inputs(declared)?;
-    if let Some(compiler) = var("CC") {
+    if let Some(compiler) = compiler {
         config.compiler =
             Some(compiler.into_string().ok().context("CC is not UTF-8; name the compiler by another path")?);
     }
@@ -154,6 +188,5 @@ pub(crate) fn ascend_config(explicit: Option<PathBuf>, declared: &[PathBuf]) -> 
 /// Returns the paths at which CANN is searched: `explicit`; if unset, those that the environment names.
 pub(crate) fn ascend_search(explicit: Option<PathBuf>) -> Search {
     let set = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), var(name)?)));
-    let home = std::env::home_dir().filter(|home| home.is_absolute());
-    Search { explicit, ..Search::new(set.collect(), home) }
+    Search { explicit, ..Search::new(set.collect(), home()) }
 }

@@ -13,6 +13,7 @@ use opkeep_store::StoreError;
 use opkeep_tensors::TensorError;
 use opkeep_trust::TrustError;
 
+use crate::config::ConfigError;
 use crate::ui::env::{self, RemoteNotWritten};
 use crate::ui::text::{counted, shell_quoted};
 
@@ -38,6 +39,8 @@ pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
             Some(format!("`env {}=read-write opkeep remote push ...` sends kernels", env::REMOTE_MODE))
         } else if let Some(reason) = cause.downcast_ref() {
             of_nothing_sent(reason)
+        } else if let Some(error) = cause.downcast_ref::<ConfigError>() {
+            error.help()
         } else if let Some(OnnxError::Model(error)) = cause.downcast_ref() {
             of_model(error)
         } else {

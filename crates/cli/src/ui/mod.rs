@@ -18,6 +18,7 @@ pub(crate) mod hints;
 pub(crate) mod interrupt;
 pub(crate) mod json;
 pub(crate) mod logged;
+pub(crate) mod nearest;
 pub(crate) mod output;
 pub(crate) mod progress;
 pub(crate) mod registry;

@@ -1,22 +1,13 @@
 //! The registry of all backends.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
 use opkeep_backend::Registry;
 use opkeep_backend_ascend::{AscendBackend, AscendConfig};
-use opkeep_backend_cpu::CpuBackend;
+use opkeep_backend_cpu::{CpuBackend, CpuConfig};
 
-use crate::ui::env;
-
-/// Returns all backends. `timeout` limits each query to a compiler.
-pub(crate) fn registry(
-    timeout: Duration,
-    ascend: AscendConfig,
-    toolchain_inputs: &[PathBuf],
-) -> anyhow::Result<Registry> {
+/// Returns all backends.
+pub(crate) fn registry(cpu: CpuConfig, ascend: AscendConfig) -> Registry {
     let mut registry = Registry::new();
-    registry.add(CpuBackend::entry(env::cpu_config(timeout, toolchain_inputs)?));
+    registry.add(CpuBackend::entry(cpu));
     registry.add(AscendBackend::entry(ascend));
-    Ok(registry)
+    registry
 }

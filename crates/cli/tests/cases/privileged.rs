@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,7 +16,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let root = rustix::process::geteuid().is_root();
     let mounts = root && Mounted::new(&Place::untouched().path("probe"), "size=64k").is_some();
     let pseudo = root && Mounted::of("mqueue", &Place::untouched().path("probe")).is_some();
-    let tests: [(&str, bool, Test); 10] = [
+    let tests: [(&str, bool, Test); 11] = [
         ("a_store_on_a_full_disk_costs_one_warning", mounts, full_store),
         ("a_store_on_a_read_only_disk_costs_one_warning", mounts, read_only_store),
         ("a_full_temporary_directory_fails_the_kernel", mounts, full_temporary),
@@ -26,6 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("an_unreadable_directory_in_a_cache_is_reported_once", root, closed_in_cache),
         ("volumes_in_a_tree_are_entered_and_pseudo_file_systems_are_not", mounts && pseudo, pseudo_in_tree),
         ("a_closed_directory_is_reported_once", root, closed_in_tree),
+        ("another_users_settings_do_not_count_unless_trusted", root, foreign_settings),
     ];
     let trials = tests.map(|(name, possible, test)| Trial::test(name, test).with_ignored_flag(!possible));
     trials.into()
@@ -180,6 +182,55 @@ fn foreign_store() -> Result<(), Failed> {
     assert_eq!((ran.count("compiled"), ran.stderr.matches("warning").count()), (1, 1), "{ran:?}");
     build(&["--cache-mode", "require"]).ended_with(2).says("not trusted");
     assert_eq!(build(&["--trusted-owner", "12345"]).ended_with(0).count("reused"), 1);
+    Ok(())
+}
+
+/// In a directory such as `/tmp`, or of another user, a file of settings may be a trap: it decides which compiler runs.
+fn foreign_settings() -> Result<(), Failed> {
+    let place = Place::untouched();
+    let own = |path: &Path, uid: u32| {
+        assert!(Command::new("chown").args(["-h", &uid.to_string()]).arg(path).status().unwrap().success());
+    };
+    let mode = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let shared = place.path("shared");
+    let file = place.write("shared/opkeep.toml", "store.dir = \"trap\"\n[compiler]\ncc = \"./trap.sh\"\n");
+    let stats = |env: &[(&str, &str)]| {
+        let mut command = place.command(&["stats", "--format", "json"]);
+        let home = place.path("home");
+        command.current_dir(&shared).env_remove("OPKEEP_CONFIG").env_remove("OPKEEP_CACHE_DIR");
+        crate::common::ran(command.env("HOME", home).envs(env.iter().copied()))
+    };
+    let root = |ran: &crate::common::Ran| ran.json()["root"].as_str().unwrap_or_default().to_owned();
+    let default = place.path("home/.cache/opkeep").display().to_string();
+    // Another user's file in everyone's directory; this user's file in another user's directory; another user's link to a file of
+    // this user.
+    let link = |at: &Path| {
+        std::fs::rename(at, place.path("elsewhere.toml")).unwrap();
+        std::os::unix::fs::symlink(place.path("elsewhere.toml"), at).unwrap();
+    };
+    for (dir_mode, dir_owner, file_owner, is_link) in
+        [(0o1777, 0, 12345, false), (0o755, 12345, 0, false), (0o1777, 0, 12345, true)]
+    {
+        if is_link {
+            own(&file, 0);
+            link(&file);
+        }
+        own(&file, file_owner);
+        own(&shared, dir_owner);
+        mode(&shared, dir_mode);
+        let ran =
+            stats(&[]).ended_with(0).says("does not count: the owner of").says("12345, expected 0 or root");
+        assert_eq!(root(&ran), default);
+        let trusted = stats(&[("OPKEEP_TRUSTED_PROJECTS", shared.to_str().unwrap())]).ended_with(0);
+        assert_eq!(root(&trusted), shared.join("trap").display().to_string());
+        let named = stats(&[("OPKEEP_CONFIG", file.to_str().unwrap())]).ended_with(0);
+        assert_eq!(root(&named), shared.join("trap").display().to_string());
+    }
+    // This user's own file in everyone's directory counts: its keys that decide which code runs are errors.
+    own(&file, 0);
+    stats(&[]).ended_with(2).says("`store.dir` decides which code runs");
     Ok(())
 }
 

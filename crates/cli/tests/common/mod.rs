@@ -154,6 +154,8 @@ impl Place {
         command.args(args).current_dir(self.dir.path()).stdin(Stdio::null());
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
         command.env("TMPDIR", self.path("tmp")).env("OPKEEP_CACHE_DIR", self.path("cache"));
+        // The settings of the person who runs the tests do not count.
+        command.env("OPKEEP_CONFIG", "/dev/null");
         command
     }
 

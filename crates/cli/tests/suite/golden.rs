@@ -114,6 +114,7 @@ fn json_fields_are_unchanged() {
     let entries = place.entries();
     run(&["inspect", entries[0].to_str().unwrap()]);
     run(&["inspect", SQUARE]);
+    run(&["config"]);
 
     run(&["key", "generate", "builds-1", "--out", "secret"]);
     run(&["key", "show", "secret"]);

@@ -13,11 +13,14 @@ use crate::common::{Place, SQUARE, square_of};
 
 const LENET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/lenet/model.onnx");
 
+/// The settings of the person who runs the tests do not count.
+const NO_SETTINGS: [&str; 2] = ["--config", "/dev/null"];
+
 /// Runs a command. Returns its result and its messages.
 fn call(args: &[&str], cancel: &CancelToken) -> (InProcess, Vec<(Level, String)>) {
     let messages = Mutex::new(Vec::new());
     let note = |level: Level, text: &str| messages.lock().unwrap().push((level, text.to_owned()));
-    let result = in_process(args.iter().map(Into::into), cancel, &note);
+    let result = in_process(NO_SETTINGS.iter().chain(args).map(Into::into), cancel, &note);
     (result, messages.into_inner().unwrap())
 }
 

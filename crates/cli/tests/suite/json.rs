@@ -157,6 +157,7 @@ fn the_page_and_the_results_agree() {
     views(&mut checker);
     caches(&mut checker);
     toolkits(&mut checker);
+    settings(&mut checker);
     let has_toolkit = python().is_some();
     let missing: Vec<String> = checker
         .documented
@@ -451,6 +452,23 @@ fn caches(checker: &mut Checker) {
     ] {
         run(section, args);
     }
+}
+
+/// Settings of each layer, valid and not.
+fn settings(checker: &mut Checker) {
+    let place = Place::new();
+    let own = place.write("own.toml", "jobs = 2\ndeadline = 5\nodd = 1\ntarrget = 1\n");
+    fs::create_dir_all(place.path("cache")).unwrap();
+    place.write(
+        "cache/op_cache.ini",
+        "[op_compiler_cache]\nmax_op_cache_size=7\nremain_cache_size_ratio=70\n",
+    );
+    let jobs = [("OPKEEP_JOBS", "3"), ("ASCEND_CACHE_PATH", "/other")];
+    run_with(checker, &place, "config", &["config", "--config", own.to_str().unwrap()], &jobs);
+    let project = place.write("opkeep.toml", "jobs = 2\n");
+    fs::set_permissions(project, fs::Permissions::from_mode(0o666)).unwrap();
+    run_with(checker, &place, "config", &["config"], &[("OPKEEP_CONFIG", "")]);
+    run(checker, &place, "config", &["config", "--template"]);
 }
 
 /// CANN, and its parts that a build uses.

@@ -19,6 +19,8 @@ mod compilers;
 #[cfg(test)]
 mod completions;
 #[cfg(test)]
+mod config;
+#[cfg(test)]
 mod confined;
 #[cfg(test)]
 mod crowd;

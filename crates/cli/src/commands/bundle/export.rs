@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         trust,
         own,
         validator: Validator::builtin(),
-        threads: threads(args.common.jobs),
+        threads: threads(args.common.jobs()),
         found: BTreeSet::new(),
         left_out: Vec::new(),
         vouched_for: 0,

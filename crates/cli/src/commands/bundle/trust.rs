@@ -12,6 +12,7 @@ use opkeep_store::Entry;
 use opkeep_trust::{PublicKey, SignaturePolicy, SigningKey};
 use serde::Serialize;
 
+use crate::config::Settings;
 use crate::setup;
 
 /// What readers demand of signatures.
@@ -25,6 +26,8 @@ pub(crate) struct TrustArgs {
     /// default]
     #[arg(long, value_name = "NAME")]
     remote_namespace: Option<Namespace>,
+    #[command(flatten)]
+    config: Settings,
 }
 
 /// The signatures that count.
@@ -56,7 +59,11 @@ impl TrustArgs {
     /// # Errors
     /// A key is not valid, a list cannot be read, or other users can change it; or the namespace of the environment is not valid.
     pub(crate) fn read(&self) -> anyhow::Result<Trust> {
-        let settings = setup::signature_settings(self.trusted_keys.as_ref(), self.remote_namespace.as_ref());
+        let settings = setup::signature_settings(
+            self.trusted_keys.as_ref(),
+            self.remote_namespace.as_ref(),
+            &self.config,
+        );
         let trusted_keys = settings.trusted_keys.as_ref().map(SettingText::value);
         let list = trusted_keys.and_then(|text| text.as_bytes().strip_prefix(b"@"));
         Ok(Trust {

@@ -66,7 +66,7 @@ pub(super) fn explain(
     let target = args.chooses_target().then(|| args.target());
     let mut kernels: BTreeMap<(String, String), Vec<StoredGroup>> = BTreeMap::new();
     let (mut frameworks, mut names) = (BTreeSet::new(), BTreeSet::new());
-    let found = store.map(|store| stored_groups(&store, None, threads(args.jobs), &cancel, |_| true));
+    let found = store.map(|store| stored_groups(&store, None, threads(args.jobs()), &cancel, |_| true));
     for group in found.transpose()?.into_iter().flatten() {
         let GroupRecord { key, .. } = &group.record;
         let name = group.record.kernel_or_name().to_owned();

@@ -108,7 +108,7 @@ fn of_framework(
 ) -> anyhow::Result<Vec<StoredGroup>> {
     let target = args.chooses_target().then(|| args.target());
     let is_wanted = |record: &GroupRecord| record.key.framework_key.to_string().starts_with(prefix);
-    let mut groups = stored_groups(store, target, threads(args.jobs), &output.cancel_token(), is_wanted)?;
+    let mut groups = stored_groups(store, target, threads(args.jobs()), &output.cancel_token(), is_wanted)?;
     groups.sort_by_key(|group| (group.record.key.framework_key, group.created));
     let differ = |pair: &[StoredGroup]| pair[0].record.key.framework_key != pair[1].record.key.framework_key;
     if groups.windows(2).any(differ) {

@@ -62,7 +62,7 @@ pub(super) fn explain(dirs: &[TritonDir], args: &CompileArgs, output: &Output) -
     let kernels: BTreeSet<String> = groups().map(|group| group.kernel.clone()).collect();
     let keys: BTreeSet<Digest> = found.iter().map(|(key, _)| key.framework_key()).collect();
     let stored = store.map(|store| {
-        stored_groups(&store, None, threads(args.jobs), &cancel, |record| {
+        stored_groups(&store, None, threads(args.jobs()), &cancel, |record| {
             let is_wanted =
                 keys.contains(&record.key.framework_key) || kernels.contains(record.kernel_or_name());
             record.key.framework == TRITON && is_wanted

@@ -13,6 +13,7 @@ use opkeep_fs::CancelToken;
 use opkeep_remote::{CHECK_PREFIX, RemoteSettings, SettingText, is_check_object, list_all};
 use serde::Serialize;
 
+use crate::config::Settings;
 use crate::flags::remote::RemoteArgs;
 use crate::flags::trust::TrustArgs;
 use crate::setup;
@@ -39,13 +40,15 @@ pub(super) struct RemoteUrl {
     /// [default: $OPKEEP_REMOTE_NAMESPACE, if unset default]
     #[arg(long, value_name = "NAME")]
     pub(super) remote_namespace: Option<Namespace>,
+    #[command(flatten)]
+    pub(super) config: Settings,
 }
 
 impl RemoteUrl {
-    /// Returns the settings; those that are unset are from the environment.
+    /// Returns the settings; those that are unset are from the environment or a file.
     pub(super) fn settings(&self, trust: &TrustArgs) -> RemoteSettings {
         let remote_namespace = self.remote_namespace.clone();
-        let named = RemoteArgs { remote_namespace, ..RemoteArgs::default() };
+        let named = RemoteArgs { remote_namespace, config: self.config.clone(), ..RemoteArgs::default() };
         let mut settings = setup::remote_settings(&named, trust);
         settings.url = url(self.url.as_ref()).or(settings.url);
         settings

@@ -245,7 +245,7 @@ fn execute(
         return Ok(Err(LoggedError(failed).into()));
     }
     let backend = setup::backend(&args.common, args.common.target()).context("opening the backend")?;
-    let threads = threads(args.common.jobs);
+    let threads = threads(args.common.jobs());
     let inputs: Vec<&[u8]> = inputs.iter().map(Buffer::bytes).collect();
     let execution = match model {
         Model::Network(network) => {

@@ -8,7 +8,8 @@ use opkeep_backend::Registry;
 use opkeep_backend_cpu::CpuBackend;
 use serde::Serialize;
 
-use crate::ui::env;
+use crate::config::Settings;
+use crate::setup::{ascend_config, cpu_config};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::Text;
 use ascend::{AscendOutput, ascend};
@@ -25,7 +26,10 @@ Examples:
 /// List the targets, their toolchains and their operators
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = DETAILS)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(flatten)]
+    config: Settings,
+}
 
 /// The result as JSON.
 #[derive(Serialize)]
@@ -49,9 +53,9 @@ struct BackendOutput<'a> {
 /// The time limit of a query to a compiler.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(crate) fn run(_: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let mut registry = Registry::new();
-    let config = env::cpu_config(TIMEOUT, &[])?;
+    let config = cpu_config(&args.config, TIMEOUT)?;
     registry.add(CpuBackend::entry(config.clone()));
     let backend = CpuBackend::new(config);
     let compiler = backend.compiler();
@@ -81,7 +85,7 @@ pub(crate) fn run(_: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             operators: operators.clone(),
         });
     }
-    let ascend = ascend(&env::ascend_config(None, &[])?);
+    let ascend = ascend(&ascend_config(&args.config)?);
     text.append(&ascend.text);
     let mut onnx: Vec<&str> =
         opkeep_onnx::operators().filter(|row| row.domain.is_empty()).map(|row| row.op_type).collect();
