@@ -68,3 +68,4 @@ mod work_dir;
 pub use backend::CpuBackend;
 pub use codegen::generate::{Generated, generate};
 pub use config::{CpuConfig, Features, LAUNCH_ABI, Rewrite};
+pub use opkeep_process::landlock_abi;

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    build, bundle, clear, completions, config, explain, gc, import, inspect, key, remote, repair, report, run, stats,
-    targets, verify,
+    build, bundle, clear, completions, config, doctor, explain, gc, import, inspect, key, remote, repair,
+    report, run, stats, targets, verify,
 };
 use crate::flags::ENVIRONMENT;
 use crate::ui::config::{ColorMode, UiArgs};
@@ -127,6 +127,7 @@ pub(crate) enum Command {
     Clear(clear::Args),
     Targets(targets::Args),
     Config(config::Args),
+    Doctor(Box<doctor::Args>),
     Bundle(bundle::Args),
     Key(key::Args),
     Remote(remote::Args),
@@ -149,6 +150,7 @@ impl Command {
             Self::Clear(args) => clear::run(args, output),
             Self::Targets(args) => targets::run(args, output),
             Self::Config(args) => config::run(args, output),
+            Self::Doctor(args) => doctor::run(args, output),
             Self::Bundle(args) => bundle::run(args, output),
             Self::Key(args) => key::run(args, output),
             Self::Remote(args) => remote::run(args, output),
@@ -158,7 +160,7 @@ impl Command {
 
     /// Whether the command needs valid settings. Those that show settings report what is wrong with them.
     fn has_settings(&self) -> bool {
-        !matches!(self, Self::Config(_) | Self::Key(_) | Self::Completions(_))
+        !matches!(self, Self::Config(_) | Self::Doctor(_) | Self::Key(_) | Self::Completions(_))
     }
 
     /// Whether the command builds kernels.

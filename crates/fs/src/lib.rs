@@ -51,6 +51,7 @@ mod state;
 mod system;
 mod temp;
 mod tree;
+mod volume;
 
 pub use call::{FsCall, FsOp, Permit, Watcher};
 pub use cancel::CancelToken;
@@ -70,3 +71,4 @@ pub use rooted::RootedFs;
 pub use state::{FileId, FileKind, FileStat, FileState};
 pub use system::Fs;
 pub use temp::{TempFile, cannot_rename_new, unique_name};
+pub use volume::Volume;

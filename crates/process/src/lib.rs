@@ -20,6 +20,7 @@ mod shortage;
 
 pub use ending::ending;
 pub use error::ProcessError;
+pub use ffi::landlock_abi;
 pub use group::{OnParentExit, ProcessGroup};
 pub use log::keep_log;
 pub use output::{Output, tail};

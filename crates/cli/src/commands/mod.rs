@@ -6,6 +6,7 @@ pub(crate) mod bundle;
 pub(crate) mod clear;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod gc;
 pub(crate) mod import;

@@ -17,7 +17,7 @@ use crate::config::table::{
 use crate::config::value::Value;
 
 /// Flags that building and running share.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CompileArgs {
     /// The target to build for, such as cpu or Ascend910B1
     ///

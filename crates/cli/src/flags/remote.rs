@@ -5,7 +5,7 @@ use opkeep_cache::{Namespace, RemotePolicy};
 use crate::config::Settings;
 
 /// The cache that hosts share, and its use.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RemoteArgs {
     /// The cache that hosts share: redis://, s3://, grpc:// or file://
     ///

@@ -10,7 +10,7 @@ use crate::config::table::{MAX_ENTRIES, MAX_SIZE, REMAIN_PERCENT, STORE_DIR, TRU
 use crate::ui::env;
 
 /// The store, and the users that it trusts.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct StoreArgs {
     /// The directory of the store
     ///

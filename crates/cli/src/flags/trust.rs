@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// The key that signs kernels, and those that are trusted.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct TrustArgs {
     /// The file of the secret key that signs kernels
     ///

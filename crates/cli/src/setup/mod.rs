@@ -47,7 +47,7 @@ pub(crate) fn backend(common: &CompileArgs, target: &str) -> anyhow::Result<Arc<
 }
 
 /// Returns the configuration of CANN from the flags.
-fn ascend(common: &CompileArgs) -> anyhow::Result<AscendConfig> {
+pub(crate) fn ascend(common: &CompileArgs) -> anyhow::Result<AscendConfig> {
     let driver = match common.cann_driver().as_deref() {
         Some("workers") => Driver::Workers,
         Some("process") => Driver::Process,

@@ -16,7 +16,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let root = rustix::process::geteuid().is_root();
     let mounts = root && Mounted::new(&Place::untouched().path("probe"), "size=64k").is_some();
     let pseudo = root && Mounted::of("mqueue", &Place::untouched().path("probe")).is_some();
-    let tests: [(&str, bool, Test); 11] = [
+    let tests: [(&str, bool, Test); 12] = [
         ("a_store_on_a_full_disk_costs_one_warning", mounts, full_store),
         ("a_store_on_a_read_only_disk_costs_one_warning", mounts, read_only_store),
         ("a_full_temporary_directory_fails_the_kernel", mounts, full_temporary),
@@ -27,6 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ("an_unreadable_directory_in_a_cache_is_reported_once", root, closed_in_cache),
         ("volumes_in_a_tree_are_entered_and_pseudo_file_systems_are_not", mounts && pseudo, pseudo_in_tree),
         ("a_closed_directory_is_reported_once", root, closed_in_tree),
+        ("doctor_names_stores_that_cannot_be_used", mounts, unusable_stores),
         ("another_users_settings_do_not_count_unless_trusted", root, foreign_settings),
     ];
     let trials = tests.map(|(name, possible, test)| Trial::test(name, test).with_ignored_flag(!possible));
@@ -182,6 +183,45 @@ fn foreign_store() -> Result<(), Failed> {
     assert_eq!((ran.count("compiled"), ran.stderr.matches("warning").count()), (1, 1), "{ran:?}");
     build(&["--cache-mode", "require"]).ended_with(2).says("not trusted");
     assert_eq!(build(&["--trusted-owner", "12345"]).ended_with(0).count("reused"), 1);
+    Ok(())
+}
+
+/// A read-only disk and another user's store are problems, in spite of which builds work, and doctor writes to neither.
+fn unusable_stores() -> Result<(), Failed> {
+    let place = Place::untouched();
+    let store = place.path("cache");
+    let disk = Mounted::new(&store, "size=1m").unwrap();
+    let doctor =
+        |args: &[&str]| place.run(&[&["doctor", "--format", "json"], args].concat()).ended_with(0).json();
+    let row = |json: &serde_json::Value, name: &str| {
+        let checks = json["checks"].as_array().unwrap();
+        checks.iter().find(|row| row["check"] == name).map(ToString::to_string).unwrap_or_default()
+    };
+    let small = doctor(&[]);
+    assert!(
+        row(&small, "permissions").contains("\"ok\"") && row(&small, "locks").contains("\"ok\""),
+        "{small}"
+    );
+    assert!(row(&small, "file system").contains("tmpfs, 1.0 MiB free"), "{small}");
+    disk.remount("ro");
+    let read_only = doctor(&[]);
+    assert!(
+        row(&read_only, "permissions").contains("nothing can be stored: Read-only file system"),
+        "{read_only}"
+    );
+    assert!(row(&read_only, "file system").contains("read-only") && row(&read_only, "locks").is_empty());
+    drop(disk);
+
+    place.run(&["build", SQUARE]).ended_with(0);
+    let status = Command::new("chown").args(["-R", "12345"]).arg(&store).status();
+    assert!(status.unwrap().success());
+    let foreign = row(&doctor(&[]), "store");
+    assert!(
+        foreign.contains("\"problem\"") && foreign.contains("--trusted-owner 12345 trusts that user"),
+        "{foreign}"
+    );
+    let trusted = row(&doctor(&["--trusted-owner", "12345"]), "store");
+    assert!(trusted.contains("\"ok\"") && trusted.contains("1 target"), "{trusted}");
     Ok(())
 }
 

@@ -469,6 +469,7 @@ fn settings(checker: &mut Checker) {
     fs::set_permissions(project, fs::Permissions::from_mode(0o666)).unwrap();
     run_with(checker, &place, "config", &["config"], &[("OPKEEP_CONFIG", "")]);
     run(checker, &place, "config", &["config", "--template"]);
+    run(checker, &place, "doctor", &["doctor"]);
 }
 
 /// CANN, and its parts that a build uses.

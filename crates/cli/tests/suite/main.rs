@@ -27,6 +27,8 @@ mod crowd;
 #[cfg(test)]
 mod debug;
 #[cfg(test)]
+mod doctor;
+#[cfg(test)]
 mod explain;
 #[cfg(test)]
 mod few_files;

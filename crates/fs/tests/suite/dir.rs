@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::symlink;
 
-use opkeep_fs::{Dir, FileKind, FileRead};
+use opkeep_fs::{Dir, FileKind, FileRead, Volume};
 use rustix::fs::Timespec;
 
 #[test]
@@ -109,4 +109,33 @@ fn names_are_given_and_taken() {
     dir.sync().unwrap();
     // A file that already has the directory's owner stays unchanged.
     dir.give(dir.create_file("own", 0o600).unwrap());
+}
+
+/// The kind of each mounted file system, as far as it is known, is the one that the system lists.
+#[test]
+fn volumes_have_the_kinds_that_the_system_lists() {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mut known = 0;
+    for line in mounts.lines() {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let Ok(volume) = Dir::open(fields[1].as_ref()).and_then(|dir| Volume::of(&dir)) else { continue };
+        let listed = match fields[2] {
+            "ext2" | "ext3" => "ext4",
+            "overlay" => "overlayfs",
+            "devtmpfs" => "tmpfs",
+            "nfs4" => "nfs",
+            kind if kind.starts_with("fuse") => "fuse",
+            kind => kind,
+        };
+        // Another one may be mounted above it.
+        let is_last = mounts.lines().filter(|line| line.split(' ').nth(1) == Some(fields[1])).count() == 1;
+        if let Some(kind) = volume.kind.filter(|_| is_last) {
+            assert_eq!(kind, listed, "{line}");
+            known += 1;
+        }
+    }
+    assert!(known > 0, "{mounts}");
+    let temp = tempfile::tempdir().unwrap();
+    let volume = Volume::of(Dir::open(temp.path()).unwrap()).unwrap();
+    assert!(volume.free_bytes > 0 && !volume.is_read_only, "{volume:?}");
 }

@@ -10,4 +10,6 @@ mod notify;
 mod system_call;
 
 pub(crate) use before_exec::{BeforeExec, before_exec};
+pub use system_call::landlock_abi;
+
 pub(crate) use notify::{Call, Listener, Received, Wait, Waiting, can_listen};

@@ -6,7 +6,7 @@ use opkeep_backend_ascend::{AscendBackend, AscendConfig, Soc, Toolkit, ToolkitEr
 use serde::Serialize;
 
 use crate::ui::json;
-use crate::ui::text::Text;
+use crate::ui::text::{Text, counted};
 
 /// The toolkit that was found, or the reason why it cannot be used.
 pub(crate) struct Ascend {
@@ -20,6 +20,32 @@ pub(crate) fn ascend(config: &AscendConfig) -> Ascend {
     match config.search.find() {
         Ok(toolkit) => with_toolkit(&toolkit, config),
         Err(error) => without_toolkit(&error),
+    }
+}
+
+impl Ascend {
+    /// Returns the toolkit that was found in one line; or the problem, and what to do.
+    pub(crate) fn toolkit(&self) -> Result<String, (String, String)> {
+        let AscendOutput { toolkit, problem, way_out, targets, .. } = &self.output;
+        match toolkit {
+            Some(toolkit) => {
+                let release = toolkit.compiler.release.as_deref().unwrap_or(&toolkit.compiler.version);
+                let chips = counted(targets.len(), "chip");
+                Ok(format!("CANN {release} at `{}` ({}), {chips}", toolkit.root, toolkit.named_by))
+            }
+            None => Err((problem.clone().unwrap_or_default(), way_out.clone().unwrap_or_default())),
+        }
+    }
+
+    /// Returns what each missing part needs.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = String> {
+        let one =
+            |missing: &MissingOutput| format!("`{}` ({}): {}", missing.path, missing.part, missing.way_out);
+        self.output.missing.iter().map(one)
+    }
+
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.output.warnings
     }
 }
 

@@ -1,6 +1,6 @@
 //! `opkeep targets`: lists the targets, their toolchains and their operators.
 
-mod ascend;
+pub(crate) mod ascend;
 
 use std::time::Duration;
 
