@@ -42,16 +42,16 @@ pub struct NearestEntry {
     pub toolchain: Vec<PartChange>,
     /// The parts of the operator's own sources that changed.
     pub op_sources: Vec<PartChange>,
+    /// The changes of the job for people.
+    pub(super) main_changes: Vec<Change>,
 }
 
 impl NearestEntry {
-    /// Returns the changes of the job, those first that say most: of inputs and attributes before those of outputs, and last those of
-    /// fields that follow from others, such as the original shape.
-    pub fn main_changes(&self) -> Vec<&Change> {
-        let follows = |change: &&Change| FOLLOWING.iter().any(|field| change.path.ends_with(field));
-        let mut changes: Vec<&Change> = self.job.changes.iter().collect();
-        changes.sort_by_key(|change| (follows(change), change.path.contains("outputs")));
-        changes
+    /// Returns the changes of the job for people, those first that say most: of inputs and attributes before those of outputs, and last
+    /// those of fields that follow from others, such as the original shape. Attributes have their names: `ksize[2]` for
+    /// `ops[0].attrs[0].value[2]`.
+    pub fn main_changes(&self) -> &[Change] {
+        &self.main_changes
     }
 
     /// Returns the number of differences.
@@ -172,7 +172,11 @@ impl<'a> NearestSearch<'a> {
     /// compared, only those of the same job: a kernel of another job says nothing while one of the same job may follow.
     pub(crate) fn found(self) -> impl Iterator<Item = (usize, NearestEntry)> + use<'a> {
         let is_complete = self.is_complete;
-        let found = self.missing.into_iter().filter_map(|missing| Some((missing.id, missing.nearest?)));
+        let found = self.missing.into_iter().filter_map(|missing| {
+            let mut nearest = missing.nearest?;
+            nearest.main_changes = main_changes(&nearest.job, missing.job);
+            Some((missing.id, nearest))
+        });
         found.filter(move |(_, nearest)| is_complete || nearest.job.is_empty())
     }
 
@@ -197,6 +201,32 @@ fn difference(entry: &Entry, header: &Header, stored: &Job, missing: &MissingKer
         spec: Diff::of_specs(&spec, &keyed.spec),
         toolchain: toolchain.diff(&keyed.parts.toolchain),
         op_sources: op_sources.diff(&keyed.parts.op_sources),
+        main_changes: Vec::new(),
+    }
+}
+
+/// Returns the changes to `job` for people.
+fn main_changes(diff: &Diff, job: &Job) -> Vec<Change> {
+    let follows = |change: &Change| FOLLOWING.iter().any(|field| change.path.ends_with(field));
+    let mut changes = diff.changes.clone();
+    changes.sort_by_key(|change| (follows(change), change.path.contains("outputs")));
+    changes.iter_mut().for_each(|change| change.path = plain_path(&change.path, job));
+    changes
+}
+
+/// Returns a path with the name of an attribute instead of its number, and for a job of one operator without that.
+fn plain_path(path: &str, job: &Job) -> String {
+    let named = || {
+        let (at, rest) = path.strip_prefix("ops[")?.split_once("].attrs[")?;
+        let (attr, rest) = rest.split_once(']')?;
+        let attrs = job.ops.get(at.parse::<usize>().ok()?)?.attrs.as_ref()?;
+        let name = &attrs.get(attr.parse::<usize>().ok()?)?.name;
+        Some(format!("ops[{at}].{name}{}", rest.strip_prefix(".value").unwrap_or(rest)))
+    };
+    let path = named().unwrap_or_else(|| path.to_owned());
+    match path.strip_prefix("ops[0].").filter(|_| job.ops.len() == 1) {
+        Some(own) => own.to_owned(),
+        None => path,
     }
 }
 

@@ -106,6 +106,7 @@ mod tests {
             spec: changes(spec, 1),
             toolchain: parts(toolchain),
             op_sources: parts(op_sources),
+            main_changes: Vec::new(),
         }
     }
 

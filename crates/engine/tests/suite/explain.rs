@@ -8,7 +8,7 @@ use opkeep::{
     CacheMode, CacheStatus, Config, Engine, Event, Explanation, MissCause, MissGroup, NearestEntry, Outcome,
     Request,
 };
-use opkeep_descriptor::BuildSpec;
+use opkeep_descriptor::{Attr, AttrValue, BuildSpec, Change};
 use opkeep_testkit::NullBackend;
 
 fn explained(engine: &Engine, request: Request) -> Explanation {
@@ -206,4 +206,21 @@ fn a_build_explains_its_misses() {
     assert!(
         bench.engine(&backend).build(&requests).unwrap().kernels.iter().all(|kernel| kernel.miss.is_none())
     );
+}
+
+/// The changes of a job for people have the names of attributes.
+#[test]
+fn changed_attributes_are_named() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let with_keep = |keep: bool| {
+        let mut request = request("Square", &[3]);
+        let attr = Attr::new("keep_dims", "bool", AttrValue::Bool(keep));
+        request.descriptor.job.ops[0].attrs = Some(vec![attr]);
+        request
+    };
+    build(&bench.engine(&backend), &[with_keep(false)]);
+    let near = nearest(&bench.engine(&backend), with_keep(true)).unwrap();
+    let shown = |changes: &[Change]| changes.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(shown(&near.job.changes), ["ops[0].attrs[0].value: false -> true"]);
+    assert_eq!(shown(near.main_changes()), ["keep_dims: false -> true"]);
 }

@@ -28,6 +28,7 @@ fn same_job() -> NearestEntry {
         spec: Diff::default(),
         toolchain: Vec::new(),
         op_sources: Vec::new(),
+        main_changes: Vec::new(),
     }
 }
 

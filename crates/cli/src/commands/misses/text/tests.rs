@@ -127,7 +127,7 @@ fn a_changed_layer() {
         [
             "1 miss: no kernel of this job is stored",
             "    square_# (Square) for net/Square_1, like square_# but for",
-            "      ops[0].inputs[0].shape: [1, 4] -> [1, 7], data[0].outputs[0].shape: [1, 4] -> [1, 7] and 7 more fields",
+            "      inputs[0].shape: [1, 4] -> [1, 7], data[0].outputs[0].shape: [1, 4] -> [1, 7] and 7 more fields",
         ]
     );
     // Of many, few have lines.
