@@ -15,7 +15,7 @@ use crate::ui::config::Verbosity;
 use crate::ui::env;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::Text;
+use crate::ui::text::{Text, padding};
 
 /// The details of config.
 const DETAILS: &str = "\
@@ -252,7 +252,7 @@ fn text(settings: &[SettingOutput], loaded: &Loaded, is_verbose: bool) -> Text {
     let width =
         rows.iter().map(|row| row[0].chars().count()).filter(|width| *width <= 70).max().unwrap_or_default();
     for row in rows {
-        text.line(format_args!("{:<width$}  {}", row[0], row[1]));
+        text.line(format_args!("{}{}  {}", row[0], padding(&row[0], width), row[1]));
     }
     for ConfigFile { layer, path, state } in &loaded.files {
         let state = match state {

@@ -28,6 +28,14 @@ pub(crate) fn niceness(text: &str) -> Result<u8, String> {
     number.ok_or_else(|| "expected a niceness of 0 to 19".to_owned())
 }
 
+pub(crate) fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("expected on or off".to_owned()),
+    }
+}
+
 pub(crate) fn mode(text: &str) -> Result<CacheMode, opkeep_store::ParseModeError> {
     text.parse()
 }

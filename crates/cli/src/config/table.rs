@@ -224,6 +224,17 @@ pub(crate) static MAX_ENTRIES: Setting = Setting {
     ..TEXT
 };
 
+pub(crate) static BUILD_RECORDS: Setting = Setting {
+    key: "store.build-records",
+    check: |text| checks::switch(text).map(drop),
+    flag: Some("build-records"),
+    variables: &[variable("OPKEEP_BUILD_RECORDS")],
+    default: "on",
+    example: "\"off\"",
+    help: "Whether the store gets a record of each build, on or off: `opkeep report` shows them.",
+    ..TEXT
+};
+
 pub(crate) static REMOTE_URL: Setting = Setting {
     key: "remote.url",
     kind: Kind::Url,
@@ -364,7 +375,7 @@ pub(crate) static TOOLCHAIN_INPUTS: Setting = Setting {
 };
 
 /// All settings, in the order of reports: those of a section follow each other.
-pub(crate) static ALL: [&Setting; 24] = [
+pub(crate) static ALL: [&Setting; 25] = [
     &TARGET,
     &JOBS,
     &NICE,
@@ -376,6 +387,7 @@ pub(crate) static ALL: [&Setting; 24] = [
     &MAX_SIZE,
     &REMAIN_PERCENT,
     &MAX_ENTRIES,
+    &BUILD_RECORDS,
     &REMOTE_URL,
     &REMOTE_MODE,
     &REMOTE_NAMESPACE,

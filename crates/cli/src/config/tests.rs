@@ -16,6 +16,7 @@ use super::value::Layer;
 use super::*;
 use crate::args::{Args, Command as Subcommand};
 use crate::flags::compile::CompileArgs;
+use crate::flags::record::RecordArgs;
 use crate::flags::remote::RemoteArgs;
 use crate::flags::store::StoreArgs;
 use crate::flags::trust::TrustArgs;
@@ -53,6 +54,7 @@ fn each_flag_of_a_group_is_in_the_table() {
         <StoreArgs as clap::Args>::augment_args,
         <RemoteArgs as clap::Args>::augment_args,
         <TrustArgs as clap::Args>::augment_args,
+        <RecordArgs as clap::Args>::augment_args,
     ];
     let mut flags = BTreeSet::new();
     for group in groups {
@@ -92,6 +94,7 @@ fn in_use(args: &[&str], file: &Path) -> BTreeMap<&'static str, String> {
         ("store.max-size-mb", store.limits().max_op_cache_size.unwrap()),
         ("store.remain-percent", store.limits().remain_cache_size_ratio.unwrap()),
         ("store.max-entries", store.limits().max_entries.unwrap()),
+        ("store.build-records", debug(&build.record.are_stored())),
         ("remote.url", text(&remote.url)),
         ("remote.mode", text(&remote.mode)),
         ("remote.namespace", text(&remote.namespace)),
@@ -127,6 +130,7 @@ fn each_group_of_flags_takes_what_it_lacks_from_a_file() {
         ("store.max-size-mb", "2000".to_owned()),
         ("store.remain-percent", "50".to_owned()),
         ("store.max-entries", "10000".to_owned()),
+        ("store.build-records", "false".to_owned()),
         ("remote.url", "redis://cache.example".to_owned()),
         ("remote.mode", "read".to_owned()),
         ("remote.namespace", "vision".to_owned()),
@@ -154,6 +158,7 @@ fn each_group_of_flags_takes_what_it_lacks_from_a_file() {
         ("op_compiler_cache_dir", "store"),
         ("op_compiler_cache_mode", "require"),
         ("trusted-owner", "7"),
+        ("build-records", "on"),
         ("remote", "file:///x"),
         ("remote-mode", "off"),
         ("remote-namespace", "other"),

@@ -20,7 +20,7 @@ use crate::config::Settings;
 use crate::config::table::{CANN, CC, TOOLCHAIN_INPUTS};
 use crate::config::value::Value;
 use crate::flags::compile::CompileArgs;
-use crate::flags::record::{RecordArgs, Switch};
+use crate::flags::record::RecordArgs;
 use crate::flags::store::StoreArgs;
 use crate::ui::env;
 use crate::ui::output::Output;
@@ -84,17 +84,10 @@ pub(crate) fn engine_of(backend: Arc<dyn Backend>, common: &CompileArgs, cancel:
 }
 
 /// Returns the configuration of the record of a build with `label`; `None` if the store gets none and nothing else `needs` it.
-///
-/// # Errors
-/// The environment's value is neither on nor off.
-pub(crate) fn record(args: &RecordArgs, label: String, needs: bool) -> anyhow::Result<Option<RecordConfig>> {
-    let is_stored = match args.build_records {
-        Some(switch) => switch == Switch::On,
-        None => env::build_records()?,
-    };
+pub(crate) fn record(args: &RecordArgs, label: String, needs: bool) -> Option<RecordConfig> {
     let mut config = RecordConfig::stored(label);
-    config.is_stored = is_stored;
-    Ok((is_stored || needs).then_some(config))
+    config.is_stored = args.are_stored();
+    (config.is_stored || needs).then_some(config)
 }
 
 /// Returns the store that the flags, the environment or a file of settings names.

@@ -118,17 +118,6 @@ pub(crate) fn limits() -> LimitSettings {
     limits
 }
 
-/// Whether builds add records of themselves to the store, by the environment.
-pub(crate) fn build_records() -> anyhow::Result<bool> {
-    const NAME: &str = "OPKEEP_BUILD_RECORDS";
-    match var(NAME) {
-        None => Ok(true),
-        Some(value) if value == "on" => Ok(true),
-        Some(value) if value == "off" => Ok(false),
-        Some(value) => bail!("{NAME} is `{}`, expected on or off", value.to_string_lossy()),
-    }
-}
-
 /// Whether CANN collects information for its maintainers; its own operator cache is off then.
 pub(crate) fn is_collecting() -> bool {
     var("NPU_COLLECT_PATH").is_some()

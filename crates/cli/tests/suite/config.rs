@@ -87,7 +87,7 @@ fn keys(scene: &Scene) -> Vec<Key> {
 fn each_key_is_from_the_first_layer_that_has_it() {
     let scene = Scene::new();
     let keys = keys(&scene);
-    assert_eq!(keys.len(), 24);
+    assert_eq!(keys.len(), 25);
     let file = |left_out: &[&str]| -> String {
         let keys = keys.iter().filter(|key| !left_out.contains(&key.key.as_str()));
         keys.map(|Key { key, value, .. }| format!("{key} = {value}\n")).collect()

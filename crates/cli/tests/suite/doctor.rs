@@ -1,5 +1,4 @@
 //! `opkeep doctor`: what prevents builds, what is only worth a line, and that nothing stays.
-#![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

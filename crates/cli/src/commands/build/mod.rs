@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         note_targets(&for_default.requests, &args.common, output);
     }
     let group = ViewGroup::of(by_target.iter().map(|one| one.requests.as_slice()));
-    let record = setup::record(&args.record, label(&args.inputs), args.timings.is_some())?;
+    let record = setup::record(&args.record, label(&args.inputs), args.timings.is_some());
     let mut report: Option<BuildReport> = None;
     for TargetRequests { engine, requests, .. } in by_target {
         let view = view(args, &group)?;

@@ -11,7 +11,7 @@ use crate::config::load::Loaded;
 use crate::config::table::{JOBS, MAX_ENTRIES, MAX_SIZE, REMAIN_PERCENT, Setting};
 use crate::flags::compile::CompileArgs;
 use crate::input::store::threads;
-use crate::ui::text::bytes;
+use crate::ui::text::{bytes, counted};
 
 /// Fewer open files make a build slower, or fail it.
 const FEW_FILES: usize = 256;
@@ -28,7 +28,8 @@ pub(super) fn store(loaded: &Loaded) -> Vec<Row> {
     let mut finding = format!("{size} ({size_from}), of which an eviction leaves {left} % ({left_from})");
     let entries = in_force(&MAX_ENTRIES, loaded).value;
     if let ValueOutput { value: Some(entries), origin } = entries {
-        finding.push_str(&format!("; {} kernels a target ({})", entries.join(" "), origin.text()));
+        let entries = entries.join(" ").trim().parse().unwrap_or(u64::MAX);
+        finding.push_str(&format!("; {} a target ({})", counted(entries, "kernel"), origin.text()));
     }
     vec![Row::ok("store limits", finding)]
 }

@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let settings = setup::remote_settings(&args.remote, &args.trust);
     let (remote, trust) = (settings.remote()?, settings.trust()?);
     let label = args.model.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let record = setup::record(&args.record, label, false)?;
+    let record = setup::record(&args.record, label, false);
     let engine = setup::engine(&args.common, &cancel, output)?
         .with_config(|config| (config.remote, config.trust, config.record) = (remote, trust, record));
     let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common)?);
