@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    build, bundle, clear, completions, config, doctor, explain, gc, import, inspect, key, remote, repair,
-    report, run, stats, targets, verify,
+    build, bundle, clear, completions, config, diff, doctor, explain, gc, import, inspect, key, ls, remote,
+    repair, report, run, stats, targets, verify,
 };
 use crate::flags::ENVIRONMENT;
 use crate::ui::config::{ColorMode, UiArgs};
@@ -118,6 +118,8 @@ pub(crate) enum Command {
     Run(run::Args),
     Explain(explain::Args),
     Inspect(inspect::Args),
+    Diff(diff::Args),
+    Ls(ls::Args),
     Verify(verify::Args),
     Repair(repair::Args),
     Import(import::Args),
@@ -141,6 +143,8 @@ impl Command {
             Self::Run(args) => run::run(args, output),
             Self::Explain(args) => explain::run(args, output),
             Self::Inspect(args) => inspect::run(args, output),
+            Self::Diff(args) => diff::run(args, output),
+            Self::Ls(args) => ls::run(args, output),
             Self::Verify(args) => verify::run(args, output),
             Self::Repair(args) => repair::run(args, output),
             Self::Import(args) => import::run(args, output),

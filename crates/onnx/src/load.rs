@@ -18,6 +18,9 @@ pub const MAX_FILE_BYTES: u64 = (1 << 31) - 1;
 /// The expected content of a model's file.
 const MODEL: &str = "an ONNX model";
 
+/// What helps with a file that is too large.
+const SMALLER: &str = "keep its weights in a file of their own: `onnx.save(..., save_as_external_data=True)`";
+
 /// Reads the model in the file `path`.
 ///
 /// The file is read once, into one buffer, which holds the elements of its tensors. Elements in files beside it are not
@@ -28,8 +31,13 @@ const MODEL: &str = "an ONNX model";
 /// The file cannot be read, is not a model, is damaged, or would need too much memory; a tensor is invalid, or the
 /// model cannot be translated.
 pub fn read(path: &Path, options: &Options) -> Result<Network, OnnxError> {
-    let help = "keep its weights in a file of their own: `onnx.save(..., save_as_external_data=True)`";
-    from_bytes(read_file(path, MODEL, help)?, Some(path), options)
+    from_bytes(read_file(path, MODEL, SMALLER)?, Some(path), options)
+}
+
+/// The messages of the model in the file `path`.
+pub(crate) fn read_model(path: &Path) -> Result<ModelProto, OnnxError> {
+    let file = read_file(path, MODEL, SMALLER)?;
+    decode_model(&file).map_err(|undecoded| undecoded.of(path, &file, MODEL))
 }
 
 /// Reads the model in `file`, which is the content of the file `path` if there is one. Only a model from a file can

@@ -172,7 +172,7 @@ fn name_and_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn dim(text: &str) -> Result<(String, i64), String> {
+pub(crate) fn dim(text: &str) -> Result<(String, i64), String> {
     let size = |size: &str| size.parse().ok().filter(|size| *size >= 0);
     text.rsplit_once('=')
         .and_then(|(name, value)| Some((name.to_owned(), size(value)?)))

@@ -27,6 +27,11 @@ pub(crate) struct StoreArgs {
 }
 
 impl StoreArgs {
+    /// Returns the arguments of a command that has no flags for them.
+    pub(crate) fn of(config: &Settings) -> Self {
+        Self { cache_dir: None, trusted_owners: Vec::new(), config: config.clone() }
+    }
+
     /// Returns the store's directory.
     pub(crate) fn dir(&self) -> Option<PathBuf> {
         self.cache_dir.clone().or_else(|| self.config.path(&STORE_DIR)).or_else(env::default_cache_dir)

@@ -6,7 +6,6 @@ use std::path::Path;
 use anyhow::bail;
 use opkeep_onnx::{ModelError, Network, OnnxError};
 
-use crate::flags::compile::CompileArgs;
 use crate::ui::nearest::nearest_name;
 
 /// The sizes given with `--dim`, and the use of their names so far.
@@ -25,9 +24,9 @@ impl Dims {
     ///
     /// # Errors
     /// A name has two sizes.
-    pub(crate) fn of(common: &CompileArgs) -> anyhow::Result<Self> {
+    pub(crate) fn of(dims: &[(String, i64)]) -> anyhow::Result<Self> {
         let mut sizes = BTreeMap::new();
-        for (name, size) in &common.dims {
+        for (name, size) in dims {
             if let Some(other) = sizes.insert(name.clone(), *size).filter(|other| other != size) {
                 bail!("--dim: `{name}` has two sizes, {other} and {size}; give it one");
             }

@@ -125,7 +125,7 @@ pub(crate) fn requests<'c>(
 ) -> anyhow::Result<(Vec<Request>, Unreadable, UnknownOptions<'c>)> {
     let InputFiles { files, unreadable: errors, .. } = input::model_files(inputs);
     let mut unreadable = Unreadable { errors, refused: 0 };
-    let (mut requests, mut dims) = (Vec::new(), Dims::of(common)?);
+    let (mut requests, mut dims) = (Vec::new(), Dims::of(&common.dims)?);
     let mut unknown = UnknownOptions::of(common);
     for file in files {
         match Model::read(&file, engine, common, &mut dims) {

@@ -11,9 +11,9 @@
 use anstyle::Style;
 
 use crate::ui::caller::Level;
+use crate::ui::causes::{causes, chain};
 use crate::ui::hints::hints;
 use crate::ui::logged::is_multi_line;
-use crate::ui::output::{causes, chain};
 use crate::ui::text::Text;
 
 /// The words before the lines of an error.

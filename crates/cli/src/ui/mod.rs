@@ -9,6 +9,7 @@
 //! removes for compilers.
 
 pub(crate) mod caller;
+pub(crate) mod causes;
 pub(crate) mod config;
 pub(crate) mod env;
 pub(crate) mod error_report;

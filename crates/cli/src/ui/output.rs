@@ -11,6 +11,7 @@ use opkeep_fs::CancelToken;
 use serde::Serialize;
 
 use crate::ui::caller::{Caller, CommandError, Level};
+pub(crate) use crate::ui::causes::chain;
 use crate::ui::config::{ColorMode, Format, UiArgs, Verbosity};
 use crate::ui::error_report::ErrorReport;
 use crate::ui::file_limit::FileLimit;
@@ -335,20 +336,4 @@ pub(crate) fn print_usage_error(error: &clap::Error, color: ColorMode) {
     let terminal =
         Terminal { limit: FileLimit::watch(), has_colors: color.is_for_stderr(), is_traced: false };
     terminal.print_report(&ErrorReport::of_usage(error));
-}
-
-/// Returns the texts of an error and its causes, in one line.
-pub(crate) fn chain(error: &anyhow::Error) -> String {
-    causes(error).join(": ")
-}
-
-/// Returns the texts of an error and its causes, without causes whose text is part of an earlier one.
-pub(crate) fn causes(error: &anyhow::Error) -> Vec<String> {
-    let mut texts: Vec<String> = Vec::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if !texts.join(": ").contains(&cause) {
-            texts.push(cause);
-        }
-    }
-    texts
 }

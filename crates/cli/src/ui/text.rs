@@ -197,6 +197,16 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
+/// Returns a time in seconds as text with a unit.
+pub(crate) fn duration(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7_199 => format!("{} min", seconds / 60),
+        7_200..=172_799 => format!("{} h", seconds / 3_600),
+        _ => counted(seconds / 86_400, "day"),
+    }
+}
+
 /// Returns the first `limit` of `names`: `a, b, ...`.
 pub(crate) fn first_names(mut names: impl Iterator<Item = String>, limit: usize) -> String {
     let mut first: Vec<String> = names.by_ref().take(limit).collect();

@@ -90,6 +90,8 @@ fn json_fields_are_unchanged() {
         &["build", SQUARE, "--target", "cpu", "--op_compiler_cache_mode", "force"],
         &["explain", NETWORK, "--target", "cpu"],
         &["stats"],
+        &["ls"],
+        &["diff", SQUARE, SQUARE],
         &["verify"],
         &["gc", "--dry-run"],
     ] {
@@ -115,6 +117,7 @@ fn json_fields_are_unchanged() {
     run(&["inspect", entries[0].to_str().unwrap()]);
     run(&["inspect", SQUARE]);
     run(&["config"]);
+    run(&["inspect", &model, "cache"]);
 
     run(&["key", "generate", "builds-1", "--out", "secret"]);
     run(&["key", "show", "secret"]);

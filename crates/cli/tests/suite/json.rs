@@ -250,6 +250,19 @@ fn stores(checker: &mut Checker) {
     }
     place.write("bad/x.o", "not an object");
     run("inspect", &["inspect", "bad/x.o"]);
+    let open = super::options::open_network();
+    let refused = String::from_utf8_lossy(&open).replace("Relu", "Rely");
+    place.write("open.onnx", &open);
+    place.write("refused.onnx", refused);
+    let dims = ["--dim", "batch=2"];
+    run("inspect", &["inspect", &model, "open.onnx", "cache"]);
+    run("inspect", &[&["inspect", "refused.onnx"][..], &dims].concat());
+    run("ls", &["ls"]);
+    place.write("square.info", square_of(2));
+    place.write("other.info", square_of(3));
+    for pair in [["square.info", "other.info"], ["out", "bad"], ["cache", "cache"]] {
+        run("diff", &["diff", pair[0], pair[1]]);
+    }
     run("verify", &["verify", "bad/x.o"]);
 
     fs::write(entry, "torn").unwrap();
@@ -425,7 +438,8 @@ fn caches(checker: &mut Checker) {
     std::os::unix::fs::symlink(place.path("run/rank_0"), place.path("run/rank_7")).unwrap();
     let mut run = |section: &str, args: &[&str]| run(checker, &place, section, args);
     for (section, args) in [
-        ("verify", &["verify", "run"][..]),
+        ("inspect", &["inspect", "run"][..]),
+        ("verify", &["verify", "run"]),
         ("verify", &["verify", "run", "missing"]),
         ("repair DIR", &["repair", "run", "--dry-run"]),
         ("repair DIR", &["repair", "run"]),

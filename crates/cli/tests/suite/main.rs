@@ -27,6 +27,8 @@ mod crowd;
 #[cfg(test)]
 mod debug;
 #[cfg(test)]
+mod diff;
+#[cfg(test)]
 mod doctor;
 #[cfg(test)]
 mod explain;
@@ -47,6 +49,8 @@ mod help;
 #[cfg(test)]
 mod in_process;
 #[cfg(test)]
+mod inspect;
+#[cfg(test)]
 mod interrupted;
 #[cfg(test)]
 mod json;
@@ -54,6 +58,8 @@ mod json;
 mod kernel_meta;
 #[cfg(test)]
 mod key;
+#[cfg(test)]
+mod ls;
 #[cfg(test)]
 mod main_job;
 #[cfg(test)]

@@ -97,11 +97,11 @@ pub(crate) fn check_output(declared: &ValueInfoProto, computed: &ValueInfo) -> R
     })
 }
 
-fn tensor_type(info: &ValueInfoProto) -> Option<&TensorTypeProto> {
+pub(crate) fn tensor_type(info: &ValueInfoProto) -> Option<&TensorTypeProto> {
     info.r#type.as_ref()?.tensor_type.as_ref()
 }
 
 /// A dimension's size in the model.
-fn fixed(dim: &DimensionProto) -> Option<i64> {
+pub(crate) fn fixed(dim: &DimensionProto) -> Option<i64> {
     dim.dim_value.filter(|size| *size >= 0)
 }

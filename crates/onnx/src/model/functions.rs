@@ -7,6 +7,10 @@ use prost::Message;
 use crate::model::order::short;
 use crate::wire::proto::ModelProto;
 
+/// Why a node that calls a function is not translated.
+pub(crate) const FUNCTION: &str =
+    "it is a function of the model; inline it with `onnx.inliner.inline_local_functions`";
+
 /// A function, of which only the name of its operator is read.
 #[derive(Clone, PartialEq, Message)]
 struct FunctionProto {

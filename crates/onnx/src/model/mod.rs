@@ -4,4 +4,5 @@ pub(crate) mod declared;
 pub(crate) mod functions;
 pub(crate) mod network;
 pub(crate) mod order;
+pub(crate) mod outline;
 pub(crate) mod translate;

@@ -7,7 +7,7 @@ use opkeep_ops::Graph;
 
 use crate::fold::BUDGET;
 use crate::model::declared::{Sizes, check_output};
-use crate::model::functions::functions;
+use crate::model::functions::{FUNCTION, functions};
 use crate::model::network::{Network, Options, ValueInfo};
 use crate::model::order::{Definition, Plan, node_name, short};
 use crate::model_error::{ModelError, Problem};
@@ -184,10 +184,7 @@ impl<'m> Translation<'m> {
     fn row(&self, proto: &NodeProto) -> Result<(&'static table::Operator, i64), String> {
         let (domain, op_type) = (short(&proto.domain), proto.op_type.as_str());
         if !self.functions.is_empty() && self.functions.contains(&(domain.to_owned(), op_type.to_owned())) {
-            return Err(
-                "it is a function of the model; inline it with `onnx.inliner.inline_local_functions`"
-                    .to_owned(),
-            );
+            return Err(FUNCTION.to_owned());
         }
         match self.opsets.get(domain) {
             Some(opset) => table::find(domain, op_type, *opset).map(|row| (row, *opset)),

@@ -11,6 +11,8 @@ mod mutations;
 #[cfg(test)]
 mod npy;
 #[cfg(test)]
+mod outline;
+#[cfg(test)]
 mod tensors;
 #[cfg(test)]
 mod translate;

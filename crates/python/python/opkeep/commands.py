@@ -197,8 +197,13 @@ def explain(
 
 def inspect(
     *files: StrPath,
+    target: str | None = None,
+    dim: Mapping[str, int] | None = None,
 ) -> InspectResult:
-    """Describe `.info`, `.json`, `.o`, `.so` or `.kern` files field by field, and check them.
+    """Describe models, kernel files, descriptors, entries or directories, and check files.
+
+    - `target`: the target for which a model's kernels are counted; without it, cpu.
+    - `dim`: the sizes of dimensions that a model leaves open.
 
     >>> import opkeep, tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".o") as file:

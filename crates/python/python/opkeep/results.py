@@ -303,8 +303,80 @@ class Finding(TypedDict):
     more: int
 
 
+class ModelValue(TypedDict):
+    """An input or output of a model."""
+
+    name: str
+    dtype: str | None
+    shape: list[str] | None
+
+
+class OpenDimension(TypedDict):
+    """A dimension without a size."""
+
+    name: str
+    places: list[str]
+
+
+class ModelOperator(TypedDict):
+    """An operator of a model."""
+
+    domain: str
+    type: str
+    count: int
+    refused: str | None
+
+
+class RefusedNode(TypedDict):
+    """A node that is not built."""
+
+    node: str
+    type: str
+    reason: str
+
+
+class ModelBuild(TypedDict):
+    """What a build of a model would do."""
+
+    target: str
+    operators: int | None
+    kernels: int | None
+    refused: list[RefusedNode]
+    unknown: str | None
+
+
+class InspectedModel(TypedDict):
+    """An ONNX model."""
+
+    graph: str
+    ir_version: int
+    opsets: dict[str, int]
+    nodes: int
+    initializers: int
+    inputs: list[ModelValue]
+    outputs: list[ModelValue]
+    open_dims: list[OpenDimension]
+    operators: list[ModelOperator]
+    build: ModelBuild
+
+
+class InspectedDirectory(TypedDict):
+    """A store's target, or a cache."""
+
+    what: str
+    target: str | None
+    rank: str | None
+    kernels: int
+    states: dict[str, int]
+    files: int
+    bytes: int
+    oldest_seconds: int | None
+    newest_seconds: int | None
+    next: str
+
+
 class InspectedFile(TypedDict, total=False):
-    """A file: `file` and `error`, or all other fields."""
+    """A file: `file` and `error`, or all other fields. `model` and `directory` are those of a model and a directory."""
 
     file: str
     error: str
@@ -313,6 +385,8 @@ class InspectedFile(TypedDict, total=False):
     fields: dict[str, str]
     problems: list[str]
     findings: list[Finding]
+    model: InspectedModel
+    directory: InspectedDirectory
 
 
 class InspectResult(Result):

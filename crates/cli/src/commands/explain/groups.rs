@@ -18,7 +18,7 @@ use crate::input::store::{StorePath, threads};
 use crate::ui::hints::TRITON_MANAGER;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, bytes, counted};
+use crate::ui::text::{Text, bytes, duration};
 
 /// The result as JSON.
 #[derive(Serialize)]
@@ -152,13 +152,7 @@ pub(super) fn group_text(group: &StoredGroup, differences: &[String]) -> Text {
 
 /// Returns how long ago an entry was stored.
 pub(super) fn age(created: SystemTime) -> String {
-    let seconds = created.elapsed().unwrap_or_default().as_secs();
-    match seconds {
-        0..=119 => format!("stored {seconds} s ago"),
-        120..=7_199 => format!("stored {} min ago", seconds / 60),
-        7_200..=172_799 => format!("stored {} h ago", seconds / 3_600),
-        _ => format!("stored {} ago", counted(seconds / 86_400, "day")),
-    }
+    format!("stored {} ago", duration(created.elapsed().unwrap_or_default().as_secs()))
 }
 
 pub(super) fn group_output(group: StoredGroup, differences: Vec<String>) -> GroupOutput {

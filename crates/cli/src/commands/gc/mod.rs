@@ -1,6 +1,6 @@
 //! `opkeep gc`: evicts kernels from the store or from CANN's caches.
 
-mod args;
+pub(crate) mod args;
 mod kernel_cache;
 pub(crate) mod store;
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use opkeep_validator::Report;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::commands::verify::findings::{FindingOutput, finding_outputs, line};
 use crate::ui::json;
@@ -18,15 +19,26 @@ pub(crate) struct InspectedFile {
     pub(crate) problems: Vec<String>,
     /// The validator's report, if the file belongs to a kernel.
     pub(crate) report: Option<Report>,
+    /// Objects of the JSON result that only some kinds have, by name.
+    details: BTreeMap<&'static str, Value>,
 }
 
 impl InspectedFile {
     pub(crate) fn new(kind: &'static str) -> Self {
-        Self { kind, fields: Vec::new(), problems: Vec::new(), report: None }
+        Self { kind, fields: Vec::new(), problems: Vec::new(), report: None, details: BTreeMap::new() }
     }
 
     pub(crate) fn field(&mut self, name: impl Into<String>, value: impl ToString) {
         self.fields.push((name.into(), value.to_string()));
+    }
+
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Adds an object that only this kind has to the JSON result.
+    pub(super) fn detail(&mut self, name: &'static str, detail: &impl Serialize) {
+        self.details.insert(name, serde_json::to_value(detail).unwrap_or_default());
     }
 
     pub(crate) fn is_valid(&self) -> bool {
@@ -56,17 +68,20 @@ pub(crate) struct FileOutput {
     fields: BTreeMap<String, String>,
     problems: Vec<String>,
     findings: Vec<FindingOutput>,
+    #[serde(flatten)]
+    details: BTreeMap<&'static str, Value>,
 }
 
 impl FileOutput {
-    pub(crate) fn new(path: &Path, file: &InspectedFile) -> Self {
+    pub(crate) fn new(path: &Path, file: InspectedFile) -> Self {
         Self {
             file: json::path(path),
             kind: file.kind,
             valid: file.is_valid(),
-            fields: file.fields.iter().cloned().collect(),
-            problems: file.problems.clone(),
             findings: file.report.as_ref().map(finding_outputs).unwrap_or_default(),
+            fields: file.fields.into_iter().collect(),
+            problems: file.problems,
+            details: file.details,
         }
     }
 }

@@ -1,15 +1,19 @@
 //! `opkeep inspect`: describes files field by field.
 
+mod directory;
 mod group;
 mod info;
 mod inspected_file;
 mod kernel;
+mod model;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use opkeep_descriptor::{MAX_INFO_BYTES, read_info};
 use opkeep_digest::Digest;
+use opkeep_fs::Fs;
 use opkeep_kernel_entry::member::EXTRA_PREFIX;
 use opkeep_kernel_entry::{EntryFile, GroupRecord};
 use opkeep_store::MAX_ENTRY_BYTES;
@@ -17,6 +21,9 @@ use opkeep_validator::Code;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::config::Settings;
+use crate::flags::compile::dim;
+use crate::input::dims::Dims;
 use crate::input::pairs::{CheckOutcome, CheckedKernel, check_kernels, check_object_alone};
 use crate::input::read_file;
 use crate::ui::json::{FileError, OrError};
@@ -28,25 +35,44 @@ use inspected_file::{FileOutput, InspectedFile, file_text};
 const DETAILS: &str = "\
 Only `opkeep verify` compares bytes.
 
-Exit code 0: all files are valid; 1: a file is not; 2: a file cannot be read, or is of no known
-kind.
+A model is not built, and no compiler is run: the report has what a build would compile for
+--target, and what it would refuse. Of a directory, the report has what it is, the number, size and
+age of its kernels, their states, and the command that comes next.
+
+Exit code 0: all is valid; 1: a file is not, or a model has nodes that cannot be built; 2: a path
+cannot be read, or is of no known kind.
 
 Examples:
+  opkeep inspect model.onnx --dim batch=1
+    shows inputs, outputs and operators, and the kernels of a build
+  opkeep inspect run
+    shows all stores and caches below a directory
   opkeep inspect rank_0/kernel_meta/square_1.info
     shows each field of a descriptor, and the names that frameworks give its kernel
   opkeep inspect rank_0/kernel_meta/square_1.o
     shows the sections and the symbols of a kernel, and what is wrong with it";
 
-/// Show the fields of kernel files, descriptors and store entries
+/// Show what is in models, kernel files, descriptors, store entries and directories
 ///
 /// A file is read only. Where a kernel has its .json, or is an entry, the report also has the findings if it is
 /// not valid.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
-    /// Descriptors (.info), kernel files (.json, .o, .so, .cubin, .hsaco) or entries (.kern)
-    #[arg(required = true, value_name = "FILE")]
+    /// Models (.onnx), descriptors (.info), kernel files, entries (.kern), or directories
+    ///
+    /// Kernel files are .json, .o, .so, .cubin and .hsaco. A directory is a store, one of its targets, a framework's cache, Triton's
+    /// directory, or one above them.
+    #[arg(required = true, value_name = "PATH")]
     pub(crate) files: Vec<PathBuf>,
+    /// The target for which a model's kernels are counted
+    #[arg(long, visible_alias = "soc_version", value_name = "TARGET", default_value = "cpu")]
+    target: String,
+    /// The size of a dimension that a model leaves open, as for `opkeep build`
+    #[arg(long = "dim", value_name = "NAME=SIZE", value_parser = dim)]
+    dims: Vec<(String, i64)>,
+    #[command(flatten)]
+    config: Settings,
 }
 
 /// The result as JSON.
@@ -58,15 +84,16 @@ struct InspectOutput {
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let mut exit_status = ExitStatus::Success;
     let (mut text, mut files) = (Text::default(), Vec::new());
+    let mut dims = Dims::of(&args.dims)?;
     for path in &args.files {
-        match inspect(path) {
+        match inspect(path, args, &mut dims, output) {
             Ok(all) => {
                 for (path, file) in all {
                     text.append(&file_text(&path, &file));
-                    files.push(OrError::Done(FileOutput::new(&path, &file)));
                     if !file.is_valid() && exit_status == ExitStatus::Success {
                         exit_status = ExitStatus::Problems;
                     }
+                    files.push(OrError::Done(FileOutput::new(&path, file)));
                 }
             }
             Err(error) => {
@@ -76,12 +103,41 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             }
         }
     }
+    dims.check()?;
     output.print_result(&text, &InspectOutput { files })?;
     Ok(exit_status)
 }
 
+/// Returns the fields of one file, with its problems, for a comparison.
+pub(crate) fn fields_of(path: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut fields = BTreeMap::new();
+    for (at, (_, file)) in inspect_file(path)?.into_iter().enumerate() {
+        let place = |name: &str| if at == 0 { name.to_owned() } else { format!("part {at}: {name}") };
+        fields.extend(file.fields().map(|(name, value)| (place(name), value.to_owned())));
+        fields.extend(file.problems.iter().map(|problem| (place("problem"), problem.clone())));
+    }
+    Ok(fields)
+}
+
 /// Returns the fields of a file and of the files that belong to it: the parts of a master, both objects of AKG.
-fn inspect(path: &Path) -> anyhow::Result<Vec<(PathBuf, InspectedFile)>> {
+fn inspect(
+    path: &Path,
+    args: &Args,
+    dims: &mut Dims,
+    output: &Output,
+) -> anyhow::Result<Vec<(PathBuf, InspectedFile)>> {
+    if Fs::new().is_dir(path) {
+        return directory::directory(path, &args.config, output);
+    }
+    match path.extension().is_some_and(|extension| extension == "onnx") {
+        true => {
+            model::model(path, &args.target, &args.config, dims).map(|file| vec![(path.to_owned(), file)])
+        }
+        false => inspect_file(path),
+    }
+}
+
+fn inspect_file(path: &Path) -> anyhow::Result<Vec<(PathBuf, InspectedFile)>> {
     let one = |file| vec![(path.to_owned(), file)];
     let extension = path.extension().unwrap_or_default().to_string_lossy();
     match extension.as_ref() {
@@ -103,7 +159,7 @@ fn inspect(path: &Path) -> anyhow::Result<Vec<(PathBuf, InspectedFile)>> {
         "cubin" | "hsaco" => group::device_object(path).map(one),
         "kern" => Ok(one(entry(path, EntryFile::judge(path, read_file(path, MAX_ENTRY_BYTES)?, None)))),
         _ => bail!(
-            "`{}` is none of the files that inspect knows: .info, .json, .o, .so, .cubin, .hsaco or .kern",
+            "`{}` is none of the files that inspect knows: .onnx, .info, .json, .o, .so, .cubin, .hsaco or .kern",
             path.display()
         ),
     }

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let record = setup::record(&args.record, label, false);
     let engine = setup::engine(&args.common, &cancel, output)?
         .with_config(|config| (config.remote, config.trust, config.record) = (remote, trust, record));
-    let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common)?);
+    let (mut unknown, mut dims) = (UnknownOptions::of(&args.common), Dims::of(&args.common.dims)?);
     unknown.remove_known_to(engine.backend(), args.common.target())?;
     let model = Model::read(&args.model, &engine, &args.common, &mut dims);
     dims.check()?;

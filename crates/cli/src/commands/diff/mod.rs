@@ -1,0 +1,205 @@
+//! `opkeep diff`: how two files, two directories of kernels, or two stores differ.
+
+mod contents;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use opkeep_fs::Fs;
+use serde::Serialize;
+
+use self::contents::{Content, of_files, of_store};
+use crate::commands::inspect::fields_of;
+use crate::config::Settings;
+use crate::input::store::StorePath;
+use crate::input::{can_read, read_file};
+use crate::ui::json;
+use crate::ui::output::{ExitStatus, Output};
+use crate::ui::text::{Text, bytes, counted, shell_quoted, shortened};
+
+/// The details of diff.
+const DETAILS: &str = "\
+Two files are compared field by field, as `opkeep inspect` shows them: descriptors (.info), kernel
+descriptions (.json), objects (.o, .so) and entries (.kern). Of two directories, the files of
+kernels are compared by name and bytes; of two stores, or two targets of stores, the entries by
+key and by the digests of what is in them.
+
+Exit code 0: they are the same; 1: they differ; 2: one cannot be read, or they are of different
+kinds.
+
+Examples:
+  opkeep diff rank_0/kernel_meta/a.info rank_1/kernel_meta/a.info
+    shows which fields of two descriptors differ
+  opkeep diff rank_0/kernel_meta rank_1/kernel_meta
+    shows which kernels one rank lacks, and which have other bytes
+  opkeep diff ~/.cache/opkeep /shared/opkeep
+    shows which keys only one store has";
+
+/// Show how two files, directories of kernels, or stores differ
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = DETAILS)]
+pub(crate) struct Args {
+    /// The first file or directory
+    #[arg(value_name = "A")]
+    a: PathBuf,
+    /// The second one, of the same kind
+    #[arg(value_name = "B")]
+    b: PathBuf,
+    #[command(flatten)]
+    config: Settings,
+}
+
+/// The result as JSON.
+#[derive(Default, Serialize)]
+struct DiffOutput {
+    /// `files`, `directories` or `stores`.
+    kind: &'static str,
+    a: String,
+    b: String,
+    same: bool,
+    /// The fields of two files that differ.
+    changes: Vec<ChangeOutput>,
+    /// The number of files or entries that are the same.
+    equal: usize,
+    only_a: Vec<String>,
+    only_b: Vec<String>,
+    differing: Vec<String>,
+}
+
+/// A field that differs. A value is null in the file that lacks it.
+#[derive(Serialize)]
+struct ChangeOutput {
+    field: String,
+    a: Option<String>,
+    b: Option<String>,
+}
+
+/// The maximum number of names of each kind, and of characters of a value, in text.
+const MAX_LISTED: usize = 50;
+const MAX_VALUE: usize = 160;
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
+    let (a, b) = (args.a.as_path(), args.b.as_path());
+    can_read(a)?;
+    can_read(b)?;
+    let is_dir = |path: &Path| Fs::new().is_dir(path);
+    let (mut diff, text) = match (is_dir(a), is_dir(b)) {
+        (false, false) => files(a, b)?,
+        (true, true) => match (StorePath::of(a), StorePath::of(b)) {
+            (Some(one), Some(other)) => directories(
+                "stores",
+                &of_store(&one, &args.config, output)?,
+                &of_store(&other, &args.config, output)?,
+                a,
+                b,
+            ),
+            (None, None) => directories("directories", &of_files(a)?, &of_files(b)?, a, b),
+            (Some(_), None) => bail!("`{}` is a store, and `{}` is none", a.display(), b.display()),
+            (None, Some(_)) => bail!("`{}` is a store, and `{}` is none", b.display(), a.display()),
+        },
+        _ => {
+            bail!("`{}` and `{}` are a file and a directory; give two of one kind", a.display(), b.display())
+        }
+    };
+    (diff.a, diff.b) = (json::path(a), json::path(b));
+    output.print_result(&text, &diff)?;
+    Ok(if diff.same { ExitStatus::Success } else { ExitStatus::Problems })
+}
+
+/// Compares two files field by field.
+fn files(a: &Path, b: &Path) -> anyhow::Result<(DiffOutput, Text)> {
+    let suffix = |path: &Path| path.extension().unwrap_or_default().to_os_string();
+    if suffix(a) != suffix(b) {
+        bail!("`{}` and `{}` are files of different kinds", a.display(), b.display());
+    }
+    let limit = opkeep_store::MAX_ENTRY_BYTES;
+    let (one, other) = (read_file(a, limit)?, read_file(b, limit)?);
+    let mut diff = DiffOutput { kind: "files", same: one == other, ..DiffOutput::default() };
+    let mut text = Text::default();
+    if diff.same {
+        text.line(format_args!("the same {}", counted(one.len(), "byte")));
+        return Ok((diff, text));
+    }
+    let (fields, others) = (fields_of(a)?, fields_of(b)?);
+    diff.changes = changes(&fields, &others);
+    text.line(format_args!("- {}, {}", a.display(), counted(one.len(), "byte")));
+    text.line(format_args!("+ {}, {}", b.display(), counted(other.len(), "byte")));
+    for ChangeOutput { field, a, b } in &diff.changes {
+        text.line(field);
+        a.iter().for_each(|value| text.line(format_args!("  - {}", shortened(value, MAX_VALUE))));
+        b.iter().for_each(|value| text.line(format_args!("  + {}", shortened(value, MAX_VALUE))));
+    }
+    if diff.changes.is_empty() {
+        let at = one.iter().zip(&other).position(|(one, other)| one != other);
+        let at = at.unwrap_or(one.len().min(other.len()));
+        text.line(format_args!("all fields are the same; the bytes differ from byte {at} on"));
+    }
+    Ok((diff, text))
+}
+
+/// Returns the fields that differ, in the order of their names.
+fn changes(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<ChangeOutput> {
+    let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let change = |field: &String| ChangeOutput {
+        field: field.clone(),
+        a: a.get(field).cloned(),
+        b: b.get(field).cloned(),
+    };
+    names.into_iter().filter(|name| a.get(*name) != b.get(*name)).map(change).collect()
+}
+
+/// Compares what is in two directories or stores.
+fn directories(
+    kind: &'static str,
+    one: &BTreeMap<String, Content>,
+    other: &BTreeMap<String, Content>,
+    a: &Path,
+    b: &Path,
+) -> (DiffOutput, Text) {
+    let lacking = |in_one: &BTreeMap<String, Content>, in_other: &BTreeMap<String, Content>| -> Vec<String> {
+        in_one.keys().filter(|name| !in_other.contains_key(*name)).cloned().collect()
+    };
+    let both = || one.iter().filter_map(|(name, content)| Some((name, content, other.get(name)?)));
+    let differing: Vec<_> = both().filter(|(_, content, other)| content.digest != other.digest).collect();
+    let diff = DiffOutput {
+        kind,
+        only_a: lacking(one, other),
+        only_b: lacking(other, one),
+        equal: both().count() - differing.len(),
+        differing: differing.iter().map(|(name, ..)| (*name).clone()).collect(),
+        ..DiffOutput::default()
+    };
+    let mut text = Text::default();
+    let more = |count| format!("  and {} more", counted(count, "other"));
+    for (dir, only) in [(a, &diff.only_a), (b, &diff.only_b)] {
+        if !only.is_empty() {
+            text.line(format_args!("only in {}:", dir.display()));
+            text.list(only.iter().map(|name| format!("  {name}")), MAX_LISTED, more);
+        }
+    }
+    if !differing.is_empty() {
+        text.line("in both, with different content:");
+        let line = |(name, content, other): &(&String, &Content, &Content)| {
+            format!("  {name} ({} and {})", bytes(content.bytes), bytes(other.bytes))
+        };
+        text.list(differing.iter().map(line), MAX_LISTED, more);
+        if kind == "directories" {
+            let name = differing[0].0;
+            let quoted = |dir: &Path| shell_quoted(&dir.join(name).to_string_lossy());
+            text.line(format_args!("`opkeep diff {} {}` shows how", quoted(a), quoted(b)));
+        }
+    }
+    let what = if kind == "stores" { "entry" } else { "file" };
+    text.line(format_args!(
+        "{} the same, {} only in the first, {} only in the second, {} with different content",
+        counted(diff.equal, what),
+        diff.only_a.len(),
+        diff.only_b.len(),
+        diff.differing.len()
+    ));
+    let same = diff.only_a.is_empty() && diff.only_b.is_empty() && diff.differing.is_empty();
+    (DiffOutput { same, ..diff }, text)
+}

@@ -1,0 +1,286 @@
+//! `opkeep ls`: lists the kernels of the store.
+
+use std::cmp::Reverse;
+use std::num::NonZeroUsize;
+use std::time::{Duration, SystemTime};
+
+use clap::ValueEnum;
+use opkeep_digest::Digest;
+use opkeep_kernel_entry::member::{GROUP, HEADER};
+use opkeep_kernel_entry::{GroupRecord, Header};
+use opkeep_store::{Access, OpenEntry, TargetStore};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::commands::gc::args::{age, size};
+use crate::commands::gc::store::{open, target_stores};
+use crate::flags::store::StoreArgs;
+use crate::input::entries::read_heads;
+use crate::input::store::threads;
+use crate::ui::help::width;
+use crate::ui::json;
+use crate::ui::output::{ExitStatus, Output};
+use crate::ui::text::{Text, bytes, columns, counted, duration, shortened};
+
+/// The details of ls.
+const DETAILS: &str = "\
+A kernel must satisfy all filters. NAME in a filter may have `*` for any characters. Entries are listed by target
+and name, unless --sort has another order; equal ones by key. Only the start of each entry is read:
+`opkeep verify` finds damage.
+
+State is compiled, imported (by `opkeep import`), or group (files that a framework keeps).
+
+Exit code 0: also if no kernel is listed; 2: the store cannot be read.
+
+Examples:
+  opkeep ls --target cpu --operator Conv2D --sort size --limit 10
+    lists the ten largest kernels of an operator
+  opkeep ls --framework triton --unused 7d
+    lists kernels of Triton that were not used for a week
+  opkeep ls --name 'matmul*' --format json
+    has all fields, and whole keys";
+
+/// List the kernels of the store
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = DETAILS)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// List kernels for this target only
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
+    /// List kernels of this type of operator only
+    #[arg(long, value_name = "NAME")]
+    operator: Option<String>,
+    /// List kernels with this name only
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// List kernels that this framework keeps only, such as triton; opkeep for its own
+    #[arg(long, value_name = "NAME")]
+    framework: Option<String>,
+    /// List kernels of this state only
+    #[arg(long, value_enum, value_name = "STATE")]
+    state: Option<State>,
+    /// List kernels only that were not used for this long: 30d, 12h, 45m, 10s
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    unused: Option<Duration>,
+    /// List kernels only that are at least this large: 300K, 2M
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    min_size: Option<u64>,
+    /// The order: by name, the largest, the longest unused, or the newest first
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t = Order::Name)]
+    sort: Order,
+    /// List at most this many kernels
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<NonZeroUsize>,
+}
+
+/// Where an entry came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Compiled,
+    Imported,
+    Group,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Order {
+    Name,
+    Size,
+    Used,
+    Created,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+struct ListOutput {
+    root: String,
+    /// The number and the size of all that satisfy the filters.
+    kernels_count: usize,
+    bytes: u64,
+    kernels: Vec<ListedOutput>,
+}
+
+/// An entry as JSON.
+#[derive(Serialize)]
+struct ListedOutput {
+    target: String,
+    #[serde(serialize_with = "json::as_text")]
+    key: Digest,
+    name: String,
+    /// The types of its operators, joined by `+`. Empty for a group.
+    op_type: String,
+    framework: String,
+    state: State,
+    bytes: u64,
+    /// The seconds since it was stored and since it was used.
+    age_seconds: u64,
+    unused_seconds: u64,
+}
+
+/// The lengths of the columns that are cut on a narrow terminal.
+const NAME_WIDTHS: (usize, usize) = (12, 60);
+const KEY_DIGITS: usize = 12;
+
+pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
+    let Some(store) = open(&args.store, Access::ReadOnly, output)? else { return Ok(ExitStatus::Success) };
+    let (now, cancel) = (SystemTime::now(), output.cancel_token());
+    let mut kernels = Vec::new();
+    for (name, target) in target_stores(&store)? {
+        if args.target.as_ref().is_none_or(|wanted| is_like(&name, wanted)) {
+            let read = |entry: &OpenEntry<'_>| Some(listed(&name, entry, now)).filter(|one| args.wants(one));
+            kernels.extend(read_heads::<ListedOutput>(&target as &TargetStore, threads(None), &cancel, read));
+        }
+    }
+    kernels.sort_by(|one, other| {
+        let by = match args.sort {
+            Order::Name => std::cmp::Ordering::Equal,
+            Order::Size => Reverse(one.bytes).cmp(&Reverse(other.bytes)),
+            Order::Used => Reverse(one.unused_seconds).cmp(&Reverse(other.unused_seconds)),
+            Order::Created => one.age_seconds.cmp(&other.age_seconds),
+        };
+        by.then_with(|| one.rank().cmp(&other.rank()))
+    });
+    let (count, sum) = (kernels.len(), kernels.iter().map(|one| one.bytes).sum());
+    kernels.truncate(args.limit.map_or(usize::MAX, NonZeroUsize::get));
+    let mut text = table(&kernels);
+    let listed = match kernels.len() {
+        some if some < count => format!("{some} of {}", counted(count, "kernel")),
+        _ => counted(count, "kernel"),
+    };
+    text.line(format_args!("{listed}, {} in {}", bytes(sum), store.root().display()));
+    let root = json::path(store.root());
+    output.print_result(&text, &ListOutput { root, kernels_count: count, bytes: sum, kernels })?;
+    Ok(ExitStatus::Success)
+}
+
+impl Args {
+    fn wants(&self, one: &ListedOutput) -> bool {
+        let is = |filter: &Option<String>, value: &str| {
+            filter.as_ref().is_none_or(|filter| is_like(value, filter))
+        };
+        is(&self.name, &one.name)
+            && is(&self.framework, &one.framework)
+            && self
+                .operator
+                .as_ref()
+                .is_none_or(|filter| one.op_type.split('+').any(|op| is_like(op, filter)))
+            && self.state.is_none_or(|state| state == one.state)
+            && self.unused.is_none_or(|age| one.unused_seconds >= age.as_secs())
+            && self.min_size.is_none_or(|size| one.bytes >= size)
+    }
+}
+
+impl ListedOutput {
+    fn rank(&self) -> (&str, &str, &Digest) {
+        (&self.target, &self.name, &self.key)
+    }
+}
+
+fn listed(target: &str, entry: &OpenEntry<'_>, now: SystemTime) -> ListedOutput {
+    let member = |name: &str| entry.read_member(name).ok().flatten();
+    let since = |time| now.duration_since(time).unwrap_or_default().as_secs();
+    let head = entry.head();
+    let (name, op_type, framework, state) = match member(GROUP).and_then(|record| GroupRecord::parse(&record))
+    {
+        Some(record) => {
+            (record.kernel_or_name().to_owned(), String::new(), record.key.framework.clone(), State::Group)
+        }
+        None => of_header(member(HEADER).as_deref().unwrap_or_default()),
+    };
+    ListedOutput {
+        target: target.to_owned(),
+        key: *head.key(),
+        name,
+        op_type,
+        framework,
+        state,
+        bytes: head.file_bytes(),
+        age_seconds: since(head.created()),
+        unused_seconds: since(entry.last_used()),
+    }
+}
+
+/// Returns the name, the types of operators, the framework and the state of a kernel of opkeep.
+fn of_header(header: &[u8]) -> (String, String, String, State) {
+    let own = "opkeep".to_owned();
+    match Header::parse(header) {
+        Some(header) => (header.name, header.op_type, own, State::Compiled),
+        // The header of an imported kernel states no toolchain.
+        None => {
+            let header: Value = serde_json::from_slice(header).unwrap_or_default();
+            let text = |name: &str| header[name].as_str().unwrap_or_default().to_owned();
+            (text("name"), text("op_type"), own, State::Imported)
+        }
+    }
+}
+
+/// Whether a text is that of a pattern, in which `*` stands for any characters.
+fn is_like(text: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// Returns the columns, which fit into the terminal: long names are cut.
+fn table(kernels: &[ListedOutput]) -> Text {
+    if kernels.is_empty() {
+        return Text::default();
+    }
+    let row = |one: &ListedOutput, longest: usize| {
+        let op_type = if one.op_type.is_empty() { &one.framework } else { &one.op_type };
+        vec![
+            shortened(&one.name, longest),
+            shortened(op_type, NAME_WIDTHS.1),
+            one.target.clone(),
+            bytes(one.bytes),
+            duration(one.unused_seconds),
+            shortened(&one.key.to_string(), KEY_DIGITS).replace("...", ""),
+        ]
+    };
+    let head = ["name", "operator", "target", "size", "unused", "key"].map(str::to_owned).to_vec();
+    let rows = |longest| -> Vec<Vec<String>> {
+        std::iter::once(head.clone()).chain(kernels.iter().map(|one| row(one, longest))).collect()
+    };
+    let longest_line =
+        |text: &Text| text.as_str().lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let whole = columns("", &rows(NAME_WIDTHS.1));
+    match longest_line(&whole).checked_sub(width()) {
+        None | Some(0) => whole,
+        Some(over) => {
+            let longest = kernels.iter().map(|one| one.name.chars().count()).max().unwrap_or(0);
+            let longest = longest.min(NAME_WIDTHS.1).saturating_sub(over + 3).max(NAME_WIDTHS.0);
+            columns("", &rows(longest))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (text, pattern, expected) in [
+            ("matmul_1", "matmul_1", true),
+            ("matmul_1", "matmul", false),
+            ("matmul_1", "matmul*", true),
+            ("matmul_1", "*_1", true),
+            ("matmul_1", "m*m*l*1", true),
+            ("matmul_1", "*", true),
+            ("", "*", true),
+            ("aa", "a*a*a", false),
+            ("matmul_1", "*x*", false),
+        ] {
+            assert_eq!(is_like(text, pattern), expected, "{text} {pattern}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `opkeep diff` of files, directories and stores.
+#![expect(clippy::disallowed_methods, reason = "tests make files")]
+
+use std::fs;
+
+use opkeep_testkit::caches::Rank;
+use serde_json::json;
+
+use crate::common::{Place, SQUARE, square_of};
+
+#[test]
+fn files_are_compared_field_by_field() {
+    let place = Place::new();
+    let five = place.write("five.info", square_of(5));
+    let five = five.to_str().unwrap();
+    place.write("six.info", square_of(6));
+    place.run(&["diff", five, five]).ended_with(0).prints("the same ");
+    let ran = place.run(&["diff", "five.info", "six.info"]).ended_with(1);
+    ran.prints("- five.info, ").prints("+ six.info, ").prints("input 0\n  - float32").prints("[6]");
+
+    // The object and the description of two kernels.
+    for (dir, info) in [("a", "five.info"), ("b", "six.info")] {
+        let args = ["build", info, "--target", "cpu", "--kernel-meta", dir];
+        place.run(&args).ended_with(0);
+    }
+    let file = |dir: &str, suffix: &str| {
+        let found = crate::common::files(&place.path(dir)).into_iter();
+        found
+            .filter(|path| path.extension().is_some_and(|e| e == suffix))
+            .map(|path| path.to_str().unwrap().to_owned())
+            .next()
+            .unwrap()
+    };
+    for suffix in ["o", "json"] {
+        let json = place
+            .run(&["diff", &file("a", suffix), &file("b", suffix), "--format", "json"])
+            .ended_with(1)
+            .json();
+        let fields: Vec<&str> = json["changes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|change| change["field"].as_str().unwrap())
+            .collect();
+        assert!(fields.iter().any(|field| field.starts_with("kernel")), "{suffix}: {fields:?}");
+        assert_eq!((&json["kind"], &json["same"]), (&json!("files"), &json!(false)));
+    }
+    let blank = fs::read_to_string(place.path("five.info")).unwrap() + " \n";
+    place.write("blank.info", blank);
+    place
+        .run(&["diff", "five.info", "blank.info"])
+        .ended_with(1)
+        .prints("all fields are the same; the bytes differ");
+    place.run(&["diff", "five.info", &file("a", "o")]).ended_with(2).says("files of different kinds");
+    place.run(&["diff", "five.info", "missing.info"]).ended_with(2).says("missing.info");
+    place.run(&["diff", "five.info", "a"]).ended_with(2).says("a file and a directory");
+}
+
+#[test]
+fn directories_and_stores_are_compared_by_name_and_content() {
+    let place = Place::new();
+    for (number, elements) in [(0, [1, 2]), (1, [2, 3])] {
+        let rank = Rank::new(0);
+        let dir = place.path(&format!("run{number}"));
+        elements.iter().for_each(|elements| rank.square(*elements).write(&rank.dir(&dir)).unwrap());
+    }
+    let json = place.run(&["diff", "run0", "run1", "--format", "json"]).ended_with(1).json();
+    let count = |name: &str| json[name].as_array().unwrap().len();
+    assert_eq!((count("only_a"), count("only_b"), count("differing"), &json["equal"]), (3, 3, 0, &json!(3)));
+    for path in crate::common::files(&place.path("run0")) {
+        let copy = place.path("run2").join(path.strip_prefix(place.path("run0")).unwrap());
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        fs::copy(&path, &copy).unwrap();
+        if copy.extension().is_some_and(|e| e == "json") {
+            fs::write(&copy, "{}").unwrap();
+        }
+    }
+    let changed = place.run(&["diff", "run0", "run2"]).ended_with(1);
+    changed
+        .prints("in both, with different content:")
+        .prints("`opkeep diff run0/rank_0/kernel_meta/")
+        .prints("4 files the same, 0 only in the first, 0 only in the second, 2 with different content");
+    place.run(&["diff", "run0", "run0"]).ended_with(0).prints("6 files the same, 0 only in the first");
+
+    for (store, infos) in [("one", &[3, 4][..]), ("two", &[4, 5])] {
+        for elements in infos {
+            place.write("x.info", square_of(*elements));
+            let args =
+                ["build", "x.info", "--target", "cpu", "--no-kernel-meta", "--op_compiler_cache_dir", store];
+            place.run(&args).ended_with(0);
+        }
+    }
+    let ran = place.run(&["diff", "one", "two"]).ended_with(1);
+    ran.prints("1 entry the same, 1 only in the first, 1 only in the second, 0 with different content");
+    place.run(&["diff", "one", "one"]).ended_with(0).prints("2 entries the same");
+    place.run(&["diff", "one", "run0"]).ended_with(2).says("`one` is a store, and `run0` is none");
+    place.run(&["diff", SQUARE, SQUARE]).ended_with(0);
+}

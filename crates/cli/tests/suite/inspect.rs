@@ -1,0 +1,83 @@
+//! `opkeep inspect` of models and directories.
+#![expect(clippy::disallowed_methods, reason = "tests make files")]
+
+use std::fs;
+
+use opkeep_testkit::caches::{Rank, age, cann_kernel};
+use serde_json::json;
+
+use crate::common::{Place, SQUARE};
+
+const LENET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/lenet/model.onnx");
+
+#[test]
+fn a_model_is_described_and_its_kernels_are_counted() {
+    let place = Place::new();
+    let text = place.run(&["inspect", LENET]).ended_with(0);
+    let text = text.prints(": ONNX model\n").prints("operator sets").prints("operator Conv");
+    let json = place.run(&["inspect", LENET, "--format", "json"]).ended_with(0).json();
+    let model = &json["files"][0]["model"];
+    assert_eq!(model["open_dims"], json!([]));
+    // No compiler ran, and nothing was stored; a build compiles as many kernels.
+    assert!(!place.path("cache").exists());
+    let built =
+        place.run(&["build", LENET, "--target", "cpu", "--no-kernel-meta", "--format", "json"]).json();
+    assert_eq!(model["build"]["kernels"], built["compiled"], "{text:?}");
+    let nodes: u64 =
+        model["operators"].as_array().unwrap().iter().map(|one| one["count"].as_u64().unwrap()).sum();
+    assert_eq!(model["nodes"], nodes);
+}
+
+#[test]
+fn open_dimensions_are_named_and_can_be_given() {
+    let place = Place::new();
+    place.write("open.onnx", super::options::open_network());
+    let open = place.run(&["inspect", "open.onnx"]).ended_with(0);
+    open.prints("open dimension batch")
+        .prints("not known: kernels are made for fixed shapes")
+        .prints("--dim batch=SIZE");
+    let sized = place.run(&["inspect", "open.onnx", "--dim", "batch=2"]).ended_with(0);
+    sized.prints("built for cpu").prints("1 different kernel");
+    place.run(&["inspect", "open.onnx", "--dim", "bach=2"]).ended_with(2).says("help: did you mean `batch`?");
+    place
+        .run(&["inspect", "open.onnx", "--target", "abacus", "--dim", "batch=2"])
+        .ended_with(2)
+        .says("abacus");
+    place.write("torn.onnx", "torn");
+    place.run(&["inspect", "torn.onnx"]).ended_with(2).says("is not an ONNX model");
+}
+
+#[test]
+fn a_directory_is_named_counted_and_has_a_next_step() {
+    let place = Place::new();
+    place.run(&["build", SQUARE, "--target", "cpu"]).ended_with(0);
+    let rank = Rank::new(1);
+    (1..=2).for_each(|elements| rank.square(elements).write(&rank.dir(&place.path("run"))).unwrap());
+    let damaged = rank.dir(&place.path("run")).join(format!("{}.json", rank.square(1).stem));
+    fs::write(&damaged, "").unwrap();
+    age(&damaged).unwrap();
+    cann_kernel("Ascend910B2", 1).write(&place.path("run/kernel_cache/Ascend910B2")).unwrap();
+
+    let json = place.run(&["inspect", "run", "cache", "--format", "json"]).ended_with(0).json();
+    let found: Vec<_> = json["files"].as_array().unwrap().iter().map(|file| &file["directory"]).collect();
+    let what: Vec<_> = found.iter().map(|dir| (&dir["what"], &dir["kernels"])).collect();
+    assert_eq!(
+        what,
+        [(&json!("cann"), &json!(1)), (&json!("mindspore"), &json!(2)), (&json!("store"), &json!(1))],
+        "{json}"
+    );
+    assert_eq!(found[1]["states"], json!({"damaged": 1, "intact": 1}));
+    assert_eq!(found[1]["next"], "opkeep verify run/rank_1/kernel_meta");
+    assert!(found.iter().all(|dir| dir["bytes"].as_u64() > Some(0) && dir["oldest_seconds"].is_u64()));
+
+    let text = place.run(&["inspect", "run"]).ended_with(0);
+    text.prints("kernel_meta of MindSpore").prints("kernel_cache of CANN").prints("`opkeep gc ");
+    // Each next step is a command that works.
+    for dir in found {
+        let line: Vec<&str> = dir["next"].as_str().unwrap().split(' ').skip(1).collect();
+        let ran = place.run(&line);
+        assert!(ran.code == Some(0) || line[0] == "verify" && ran.code == Some(1), "{line:?}: {ran:?}");
+    }
+    fs::create_dir(place.path("empty")).unwrap();
+    place.run(&["inspect", "empty"]).ended_with(2).says("there are no kernels in `empty`");
+}

@@ -1,0 +1,63 @@
+//! `opkeep ls`: filters, order, and columns that fit.
+
+use opkeep_testkit::caches::Rank;
+use opkeep_testkit::terminal::shown_in;
+
+use crate::common::{Place, square_of};
+
+#[test]
+fn kernels_are_listed_filtered_and_sorted() {
+    let place = Place::new();
+    place.run(&["ls"]).ended_with(0).prints("there is no store at");
+    for elements in [3, 4, 5] {
+        let info = place.write(&format!("{elements}.info"), square_of(elements));
+        place.run(&["build", info.to_str().unwrap(), "--target", "cpu", "--no-kernel-meta"]).ended_with(0);
+    }
+    let rank = Rank::new(0);
+    rank.square(7).write(&rank.dir(&place.path("run"))).unwrap();
+    place.run(&["import", "run"]).ended_with(0);
+
+    let list = |args: &[&str]| place.run(&[&["ls", "--format", "json"], args].concat()).ended_with(0).json();
+    let all = list(&[]);
+    let names = |json: &serde_json::Value| -> Vec<String> {
+        let kernels = json["kernels"].as_array().unwrap().iter();
+        kernels
+            .map(|one| format!("{} {}", one["target"].as_str().unwrap(), one["name"].as_str().unwrap()))
+            .collect()
+    };
+    let sorted = {
+        let mut sorted = names(&all);
+        sorted.sort();
+        sorted
+    };
+    assert_eq!((names(&all).len(), &names(&all)), (4, &sorted));
+    assert_eq!(all["kernels_count"], 4);
+    for (filter, count) in [
+        (&["--state", "imported"][..], 1),
+        (&["--state", "compiled"], 3),
+        (&["--target", "cpu*"], 3),
+        (&["--operator", "Square"], 4),
+        (&["--operator", "Conv2D"], 0),
+        (&["--name", "square*"], 4),
+        (&["--name", "conv*"], 0),
+        (&["--framework", "triton"], 0),
+        (&["--framework", "opkeep"], 4),
+        (&["--unused", "1h"], 0),
+        (&["--unused", "0s"], 4),
+        (&["--min-size", "1G"], 0),
+        (&["--state", "compiled", "--limit", "2"], 2),
+    ] {
+        assert_eq!(list(filter)["kernels"].as_array().unwrap().len(), count, "{filter:?}");
+    }
+    let largest = list(&["--sort", "size", "-n", "1"]);
+    let most = all["kernels"].as_array().unwrap().iter().map(|one| one["bytes"].as_u64().unwrap()).max();
+    assert_eq!(largest["kernels"][0]["bytes"].as_u64(), most);
+    place.run(&["ls", "-n", "2"]).ended_with(0).prints("2 of 4 kernels, ");
+
+    // A listing is no use.
+    assert_eq!(names(&list(&[])), names(&all), "the same order");
+    let (status, shown) = shown_in(place.command(&["ls", "--target", "cpu*"]), 80, 24).unwrap();
+    assert!(status.success() && shown.contains("name"), "{shown}");
+    let rows = shown.lines().take(4).map(|line| line.trim_end().chars().count());
+    assert!(rows.max().unwrap() <= 80, "{shown}");
+}
