@@ -76,8 +76,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         check("temporary files", OTHERS, |_| limits::temporary()),
         check("store", OTHERS, |args| store::rows(&args.common)),
         check("store limits", OTHERS, |args| limits::store(args.common.config.load())),
-        check("remote", OTHERS, remote::rows),
-        check("keys", OTHERS, remote::keys),
+        check("remote", OTHERS, |args| remote::rows(&args.remote, &args.trust)),
+        check("keys", OTHERS, |args| remote::keys(&args.remote, &args.trust)),
         check("limits", OTHERS, |args| limits::process(&args.common, args.common.config.load())),
     ]));
     progress.done();

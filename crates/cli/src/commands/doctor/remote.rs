@@ -5,16 +5,17 @@ use std::time::{Duration, Instant};
 use opkeep_cache::{ExclusiveCreate, ObjectName, RemoteContext, RemoteError};
 use opkeep_remote::RemoteSettings;
 
-use super::Args;
 use super::row::Row;
+use crate::flags::remote::RemoteArgs;
+use crate::flags::trust::TrustArgs;
 use crate::setup;
 use crate::ui::text::counted;
 
 /// The time limit of the calls to an engine.
 const LIMIT: Duration = Duration::from_secs(5);
 
-pub(super) fn rows(args: &Args) -> Vec<Row> {
-    let settings = setup::remote_settings(&args.remote, &args.trust);
+pub(super) fn rows(remote: &RemoteArgs, trust: &TrustArgs) -> Vec<Row> {
+    let settings = setup::remote_settings(remote, trust);
     let remote = match settings.remote() {
         Ok(Some(remote)) => remote,
         Ok(None) => {
@@ -52,8 +53,8 @@ pub(super) fn rows(args: &Args) -> Vec<Row> {
     vec![row.help("`opkeep remote check` reports all that the server does")]
 }
 
-pub(super) fn keys(args: &Args) -> Vec<Row> {
-    let settings = setup::remote_settings(&args.remote, &args.trust);
+pub(super) fn keys(remote: &RemoteArgs, trust: &TrustArgs) -> Vec<Row> {
+    let settings = setup::remote_settings(remote, trust);
     let trust = match settings.trust() {
         Ok(trust) => trust,
         Err(error) => return vec![Row::error("keys", &error.into()).prevents_builds(true)],
