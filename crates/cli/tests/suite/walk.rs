@@ -21,6 +21,7 @@ fn commands() -> Vec<String> {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the shell has the programs of the tests")]
 fn a_newcomer_gets_from_a_clone_to_an_explained_rebuild() {
     let place = Place::untouched();
     symlink(FIXTURES, place.path("fixtures")).unwrap();
