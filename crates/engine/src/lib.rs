@@ -172,7 +172,7 @@ pub use engine::Engine;
 pub use error::{BuildError, KernelError};
 pub use event::{Event, MissingKernel};
 pub use explain::causes::{KeyChanges, MissCause, MissExplanation, MissGroup};
-pub use explain::nearest::NearestEntry;
+pub use explain::nearest_entry::NearestEntry;
 pub use explain::{CacheStatus, Explanation};
 pub use file_digests::FileDigestCache;
 pub use memory::cache::BuiltKernel;

@@ -9,6 +9,8 @@ use opkeep_store::Entry;
 
 use super::arrived::{Arrived, bytes_of};
 use super::board::Board;
+use super::call::Limits;
+use super::lease::LeaseStep;
 
 /// The entries of one key that arrived, one of each signer, which are judged before they are stored. If it is dropped, the key is
 /// missing as before.
@@ -16,6 +18,16 @@ pub(crate) struct Arrival {
     board: Arc<Board>,
     key: Digest,
     entries: Arrived,
+}
+
+/// What the board knows of a key.
+pub(crate) enum News {
+    /// Its entry arrived.
+    Arrived(Arrival),
+    /// Its entry is in the local store. `is_own`: this process has fetched it.
+    Stored { is_own: bool },
+    /// There is no entry, and this follows from the leases.
+    Step(LeaseStep),
 }
 
 /// The keys whose entries a call asks for, until this is dropped. Meanwhile no other call asks for them.
@@ -32,6 +44,25 @@ impl Board {
         keys.retain(|key| state.table.begin_asking(key));
         drop(state);
         Asking { board: Arc::clone(self), keys }
+    }
+
+    /// Returns what the board knows of `key`. Entries that arrived are returned once. A caller that calls it again has refused them.
+    pub(super) fn news(self: &Arc<Self>, key: &Digest) -> News {
+        let limits = Limits { is_waited_for: true, ..Limits::default() };
+        if self.locked().table.is_judged(key) {
+            self.wait_for_others(key, limits);
+        }
+        let mut state = self.locked();
+        if let Some(is_own) = state.table.take_stored(key) {
+            return News::Stored { is_own };
+        }
+        match state.table.take_entry(key) {
+            Some(entries) => News::Arrived(Arrival::new(self, *key, entries)),
+            None => {
+                state.table.refused(key);
+                News::Step(state.table.step(key))
+            }
+        }
     }
 
     /// Waits for an entry that arrived and that no caller has taken. `None` if `has_ended` is set.

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use opkeep_digest::Digest;
 
 use super::answer_size::Sizes;
-use super::arrival::Arrival;
 use super::arrived::{Arrivals, Arrived, bytes_of};
 use super::call::{Limits, guarded};
 use super::client::RemoteClient;
@@ -68,19 +67,9 @@ pub(super) struct State {
     refused: HashSet<Digest>,
 }
 
-/// What the board knows of a key.
-pub(crate) enum News {
-    /// Its entry arrived.
-    Arrived(Arrival),
-    /// Its entry is in the local store. `is_own`: this process has fetched it.
-    Stored { is_own: bool },
-    /// There is no entry, and this follows from the leases.
-    Step(LeaseStep),
-}
-
 /// What a caller that begins a key learns.
 pub(crate) enum LookOutcome {
-    /// The board knows what there is to know: [`news`](Board::news) says it.
+    /// The board knows what there is to know: its news say it.
     Known,
     /// The entry was stored in the local store since the caller looked there. `is_own`: this process has fetched it.
     Stored { is_own: bool },
@@ -384,25 +373,6 @@ impl Board {
             self.warn_of_entry(&why);
         }
         Ok(answer?.then_some(had_news))
-    }
-
-    /// Returns what the board knows of `key`. Entries that arrived are returned once. A caller that calls it again has refused them.
-    pub(super) fn news(self: &Arc<Self>, key: &Digest) -> News {
-        let limits = Limits { is_waited_for: true, ..Limits::default() };
-        if self.locked().table.is_judged(key) {
-            self.wait_for_others(key, limits);
-        }
-        let mut state = self.locked();
-        if let Some(is_own) = state.table.take_stored(key) {
-            return News::Stored { is_own };
-        }
-        match state.table.take_entry(key) {
-            Some(entries) => News::Arrived(Arrival::new(self, *key, entries)),
-            None => {
-                state.table.refused(key);
-                News::Step(state.table.step(key))
-            }
-        }
     }
 
     /// Records that a caller uses the entry of `key` in the local store. Returns whether this process has fetched it.

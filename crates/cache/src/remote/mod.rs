@@ -35,8 +35,8 @@ mod tier;
 mod wait_budget;
 mod watch;
 
-pub(crate) use arrival::{Arrival, Asking};
-pub(crate) use board::{LookOutcome, News};
+pub(crate) use arrival::{Arrival, Asking, News};
+pub(crate) use board::LookOutcome;
 pub(crate) use bundles::UnbundledPlan;
 pub(crate) use call::{Limits, guarded};
 pub use config::{RemoteConfig, RemotePolicy, RemotePolicyError};

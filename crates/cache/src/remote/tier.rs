@@ -10,8 +10,8 @@ use opkeep_digest::Digest;
 use opkeep_store::Counter;
 
 use super::answer_size::Sizes;
-use super::arrival::{Arrival, Asking};
-use super::board::{Board, IsStored, LookOutcome, News};
+use super::arrival::{Arrival, Asking, News};
+use super::board::{Board, IsStored, LookOutcome};
 use super::bundles::PlanBundles;
 use super::call::Limits;
 use super::client::{Existing, PutFailure, RemoteClient};

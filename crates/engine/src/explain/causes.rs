@@ -7,7 +7,7 @@ use std::fmt;
 use opkeep_descriptor::{Change, Diff};
 use opkeep_digest::PartChange;
 
-use super::nearest::NearestEntry;
+use super::nearest_entry::NearestEntry;
 use super::toolchain_text::toolchain_text;
 
 /// The maximum number of names in one line.

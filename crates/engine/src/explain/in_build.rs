@@ -5,7 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::causes::MissExplanation;
-use super::nearest::{NearestEntry, NearestSearch, search_while};
+use super::nearest::{NearestSearch, search_while};
+use super::nearest_entry::NearestEntry;
 use crate::Outcome;
 use crate::event::Event;
 use crate::pipeline::{KernelPipeline, MissReason};

@@ -3,6 +3,7 @@
 pub(crate) mod causes;
 pub(crate) mod in_build;
 pub(crate) mod nearest;
+pub(crate) mod nearest_entry;
 mod rank;
 pub(crate) mod remote;
 mod toolchain_text;
@@ -23,7 +24,8 @@ use crate::plan::{BuildPlan, KeyState, KeyedKernel, PlannedKernel};
 use crate::setup::Setup;
 use crate::{BuildError, FileDigestCache, KernelError, Request};
 use causes::MissExplanation;
-use nearest::{NearestEntry, NearestSearch};
+use nearest::NearestSearch;
+use nearest_entry::NearestEntry;
 use remote::ReadOnlyCache;
 
 /// The status of one kernel in the cache.

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use opkeep_descriptor::Key;
 
-use super::nearest::NearestEntry;
+use super::nearest_entry::NearestEntry;
 
 /// How well a stored kernel explains a miss: the one with the least rank explains it best.
 ///
