@@ -1,5 +1,4 @@
 //! A newcomer's walk: the commands of docs/first-steps.md, one after the other in one terminal.
-#![expect(clippy::disallowed_methods, reason = "tests read the environment")]
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
