@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    build, bundle, clear, completions, config, diff, doctor, explain, gc, import, inspect, key, ls, remote,
-    repair, report, run, stats, targets, verify,
+    build, bundle, clear, completions, config, diff, doctor, explain, gc, import, inspect, key, ls, man,
+    remote, repair, report, run, stats, targets, verify,
 };
 use crate::flags::ENVIRONMENT;
 use crate::ui::config::{ColorMode, UiArgs};
@@ -134,6 +134,8 @@ pub(crate) enum Command {
     Key(key::Args),
     Remote(remote::Args),
     Completions(completions::Args),
+    #[command(hide = true)]
+    Man(man::Args),
 }
 
 impl Command {
@@ -159,12 +161,16 @@ impl Command {
             Self::Key(args) => key::run(args, output),
             Self::Remote(args) => remote::run(args, output),
             Self::Completions(args) => completions::run(args, Args::command(), output),
+            Self::Man(args) => man::run(args, Args::command(), output),
         }
     }
 
     /// Whether the command needs valid settings. Those that show settings report what is wrong with them.
     fn has_settings(&self) -> bool {
-        !matches!(self, Self::Config(_) | Self::Doctor(_) | Self::Key(_) | Self::Completions(_))
+        !matches!(
+            self,
+            Self::Config(_) | Self::Doctor(_) | Self::Key(_) | Self::Completions(_) | Self::Man(_)
+        )
     }
 
     /// Whether the command builds kernels.

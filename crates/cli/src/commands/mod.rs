@@ -14,6 +14,7 @@ pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod key;
 pub(crate) mod ls;
+pub(crate) mod man;
 pub(crate) mod misses;
 pub(crate) mod remote;
 pub(crate) mod repair;

@@ -63,6 +63,8 @@ mod ls;
 #[cfg(test)]
 mod main_job;
 #[cfg(test)]
+mod man;
+#[cfg(test)]
 mod names;
 #[cfg(test)]
 mod network;

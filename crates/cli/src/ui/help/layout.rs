@@ -11,10 +11,17 @@ const INDENT: usize = 2;
 /// The indentation of a text below its term.
 const BELOW: usize = 6;
 
+/// A paragraph, or a list of terms below its title.
+#[derive(Default)]
+pub(crate) struct Block {
+    pub(crate) text: String,
+    pub(crate) rows: Vec<Row>,
+}
+
 /// A term with its text.
-struct Row {
-    term: String,
-    text: String,
+pub(crate) struct Row {
+    pub(crate) term: String,
+    pub(crate) text: String,
 }
 
 impl Row {
@@ -32,27 +39,35 @@ impl Row {
 /// Returns the details, with no line that is longer than `width`, unless one word is.
 pub(super) fn details(source: &str, width: usize) -> String {
     let mut laid_out = String::new();
-    for (at, block) in source.split("\n\n").enumerate() {
+    for (at, block) in blocks(source).enumerate() {
         if at > 0 {
             laid_out.push('\n');
         }
-        add_block(&mut laid_out, block, width);
+        add_block(&mut laid_out, &block, width);
     }
     laid_out.trim_end().to_owned()
 }
 
-/// Adds a paragraph, or a list of terms below its title.
-fn add_block(laid_out: &mut String, block: &str, width: usize) {
-    let (mut paragraph, mut rows) = (String::new(), Vec::<Row>::new());
-    for line in block.lines() {
-        let text = line.trim_start();
-        match (line.len() - text.len(), rows.last_mut()) {
-            (0, _) => append(&mut paragraph, text),
-            (INDENT, _) | (_, None) => rows.push(Row::of(text)),
-            (_, Some(row)) => append(&mut row.text, text),
+/// Returns the paragraphs and the lists of the details of a command.
+pub(crate) fn blocks(source: &str) -> impl Iterator<Item = Block> {
+    source.split("\n\n").map(|lines| {
+        let mut block = Block::default();
+        for line in lines.lines() {
+            let text = line.trim_start();
+            match (line.len() - text.len(), block.rows.last_mut()) {
+                (0, _) => append(&mut block.text, text),
+                (INDENT, _) | (_, None) => block.rows.push(Row::of(text)),
+                (_, Some(row)) => append(&mut row.text, text),
+            }
         }
-    }
-    let lines = wrapped(&paragraph, width, width);
+        block
+    })
+}
+
+/// Adds a paragraph, or a list of terms below its title.
+fn add_block(laid_out: &mut String, block: &Block, width: usize) {
+    let Block { text, rows } = block;
+    let lines = wrapped(text, width, width);
     match lines.as_slice() {
         [title] if !rows.is_empty() => {
             let style = Style::new().bold().underline();
@@ -61,7 +76,7 @@ fn add_block(laid_out: &mut String, block: &str, width: usize) {
         }
         lines => lines.iter().for_each(|line| add_line(laid_out, 0, line)),
     }
-    add_rows(laid_out, &rows, width);
+    add_rows(laid_out, rows, width);
 }
 
 fn add_rows(laid_out: &mut String, rows: &[Row], width: usize) {

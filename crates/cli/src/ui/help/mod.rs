@@ -7,6 +7,7 @@
 mod layout;
 
 use clap::Command;
+pub(crate) use layout::blocks;
 use rustix::termios::tcgetwinsize;
 
 use crate::ui::env;

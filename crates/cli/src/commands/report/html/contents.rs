@@ -77,8 +77,9 @@ fn limit_text(report: &Report) -> String {
         }
         (Some(max), Some(entries)) => {
             format!(
-                "Limit: {} and {entries} kernels a target, of which an eviction leaves {percent} %.",
-                bytes(max)
+                "Limit: {} and {} a target, of which an eviction leaves {percent} %.",
+                bytes(max),
+                counted(entries, "kernel")
             )
         }
     }
