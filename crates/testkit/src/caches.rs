@@ -208,3 +208,28 @@ pub fn age(path: &Path) -> std::io::Result<()> {
     let before = SystemTime::now() - Duration::from_secs(3600);
     std::fs::File::open(path)?.set_times(std::fs::FileTimes::new().set_modified(before).set_accessed(before))
 }
+
+/// Waits until no other process has a file in `dir` open. A child that another thread starts has the files that are open in this
+/// process until its program begins, and `gc` keeps open files.
+///
+/// # Errors
+/// A file cannot be looked at, or is open for 20 s.
+#[expect(clippy::disallowed_methods, reason = "tests look at caches with this")]
+pub fn wait_until_closed(dir: &Path) -> std::io::Result<()> {
+    let files: Vec<_> = std::fs::read_dir(dir)?.collect::<Result<_, _>>()?;
+    let began = std::time::Instant::now();
+    loop {
+        let open = opkeep_fs::OpenFiles::of_others();
+        let holder = files.iter().find_map(|file| {
+            let stat = opkeep_fs::Dir::open_quietly(dir).ok()?.look(&file.file_name()).ok()?;
+            open.holder(&stat.state)
+        });
+        match holder {
+            None => return Ok(()),
+            Some(pid) if began.elapsed() > Duration::from_secs(20) => {
+                return Err(std::io::Error::other(format!("{}: open in process {pid}", dir.display())));
+            }
+            Some(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}

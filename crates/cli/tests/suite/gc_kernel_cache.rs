@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::common::{Place, files};
-use opkeep_testkit::caches::{age, cann_kernel};
+use opkeep_testkit::caches::{age, cann_kernel, wait_until_closed};
 use serde_json::Value;
 
 /// The directories of two chips, with kernels that were used an hour ago and useless files of that age.
@@ -20,6 +20,7 @@ fn stocked() -> Place {
             fs::write(dir.join(name), "{}").unwrap();
             age(&dir.join(name)).unwrap();
         }
+        wait_until_closed(&dir).unwrap();
     }
     place
 }

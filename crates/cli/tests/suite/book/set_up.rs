@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel};
+use opkeep_testkit::caches::{CachedKernelFiles, Rank, age, cann_kernel, wait_until_closed};
 
 use super::session::Session;
 
@@ -78,5 +78,6 @@ fn over_its_limit(cache: &Path) -> std::io::Result<()> {
     fs::write(&left, "{")?;
     age(&left)?;
     let ini = "[op_compiler_cache]\nadk_version=7.7.0.1.238\nops_version=7.7.0.1.238\nmax_op_cache_size=1\nremain_cache_size_ratio=50\n";
-    fs::write(cache.join("op_cache.ini"), ini)
+    fs::write(cache.join("op_cache.ini"), ini)?;
+    wait_until_closed(&chip)
 }
