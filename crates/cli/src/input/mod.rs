@@ -6,6 +6,7 @@ pub(crate) mod groups;
 pub(crate) mod model;
 pub(crate) mod options;
 pub(crate) mod pairs;
+pub(crate) mod replaced;
 pub(crate) mod store;
 
 use std::collections::HashSet;

@@ -140,3 +140,24 @@ fn timings_are_a_page_about_this_build() {
     assert_eq!((ran.count("reused"), ran.json().get("timings")), (13, None));
     assert!(ran.stderr.contains("cannot write the page `missing/t.html`"), "{ran:?}");
 }
+
+/// A page replaces a page, and nothing else: neither a model nor a device.
+#[test]
+fn a_page_replaces_only_a_page() {
+    let place = Place::new();
+    let model = place.write("model.html", "mine");
+    let args = ["build", SQUARE, "--no-kernel-meta", "--target", "cpu"];
+    let refused =
+        |options: &[&str], says: &str| place.run(&[&args, options].concat()).ended_with(2).says(says);
+    refused(&["--timings=model.html"], "`model.html` is no page of opkeep, so it is not replaced");
+    assert_eq!(records(&place), 0, "nothing is built before");
+    assert_eq!(fs::read(&model).unwrap(), b"mine");
+    for _ in 0..2 {
+        place.run(&[&args[..], &["--timings=page.html"]].concat()).ended_with(0);
+        place.run(&["report", "--html", "page.html"]).ended_with(0);
+    }
+    place.run(&["report", "--html", "model.html"]).ended_with(2).says("is no page of opkeep");
+    assert_eq!(fs::read(&model).unwrap(), b"mine");
+    assert!(std::process::Command::new("mkfifo").arg(place.path("pipe")).status().unwrap().success());
+    place.run(&["report", "--html", "pipe"]).ended_with(2).says("it is neither a file nor a new name");
+}

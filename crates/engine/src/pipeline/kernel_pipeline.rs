@@ -188,6 +188,11 @@ impl<'a> KernelPipeline<'a> {
         self.target_of(&keyed.spec.target)?.store()
     }
 
+    /// Whether the kernels of a target are written to the store: it may be read-only, or another program's.
+    pub(crate) fn writes_a_store(&self) -> bool {
+        self.targets.iter().any(|target| target.written_store().is_some())
+    }
+
     pub(super) fn target_of(&self, name: &str) -> Option<&TargetCache> {
         self.targets.iter().find(|target| target.name() == name)
     }

@@ -59,6 +59,7 @@ impl Engine {
             recorder: recorder.as_ref(),
         };
         let threads = executor.threads().get();
+        let has_store = executor.pipeline.writes_a_store();
         let Executed { kernels, unsent, remote_absent, view, activity } = executor.run();
         runtime.save();
         let cancelled = kernels.iter().any(|kernel| kernel.outcome == Outcome::Cancelled);
@@ -78,11 +79,13 @@ impl Engine {
             records: Vec::new(),
         };
         report.records.extend(recorder.map(|recorder| recorder.record(&report, threads)));
-        self.store_records(&runtime, &report.records);
+        if has_store {
+            self.store_records(&runtime, &report.records);
+        }
         Ok(report)
     }
 
-    /// Adds records to the store, if the build writes to it.
+    /// Adds records to the store, if they are kept there.
     fn store_records(&self, runtime: &Runtime, records: &[BuildRecord]) {
         let Config { record, mode, .. } = &self.state.setup.config;
         let is_stored = mode.writes() && record.as_ref().is_some_and(|record| record.is_stored);

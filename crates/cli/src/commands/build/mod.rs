@@ -11,7 +11,7 @@ use opkeep::{BuildReport, Outcome, ViewConfig, ViewGroup};
 use opkeep_framework_cache::FrameworkFiles;
 
 use self::output::{BuildOutput, Flags, UnreadableOutput};
-use crate::commands::report::write_timings;
+use crate::commands::report::{check_page, write_timings};
 use crate::flags::compile::CompileArgs;
 use crate::flags::record::RecordArgs;
 use crate::flags::remote::RemoteArgs;
@@ -89,6 +89,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
+    args.timings.as_deref().map_or(Ok(()), check_page)?;
     let cancel = output.cancel_on_signal();
     let settings = setup::remote_settings(&args.remote, &args.trust);
     let (remote, trust) = (settings.remote()?, settings.trust()?);

@@ -1,7 +1,7 @@
 //! `opkeep bundle export`: writes kernels of the store to a bundle.
 
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ use super::judge::{LeftOut, Reason, judge, left_out_text};
 use super::source::STANDARD;
 use super::trust::{SignerOutput, Trust, TrustArgs};
 use crate::flags::compile::CompileArgs;
+use crate::input::replaced::check_replaced;
 use crate::input::store::{StorePath, threads};
 use crate::input::{model, read_file};
 use crate::setup;
@@ -190,22 +191,7 @@ fn refuse_replacing(args: &Args, trust: &Trust) -> anyhow::Result<()> {
     let named = args.plans.iter().chain(&args.keys).chain(&args.sign_key).map(PathBuf::as_path);
     let is_input = named.chain(trust.key_files()).any(|input| id(input) == Some(output));
     ensure!(!is_input, "`{path}` is an input; give the bundle another name");
-    let is_file = Fs::new().metadata(&args.output).is_ok_and(|found| found.is_file());
-    let file = match Fs::new().open_file(&args.output) {
-        Ok((file, _)) => file,
-        Err(error) if is_file => {
-            return Err(error).with_context(|| format!("`{path}` cannot be read, so it is not replaced"));
-        }
-        // What is no file is refused when the output is created.
-        Err(_) => return Ok(()),
-    };
-    let mut head = Vec::new();
-    file.take(HEAD_BYTES).read_to_end(&mut head).with_context(|| format!("cannot read `{path}`"))?;
-    ensure!(
-        head.is_empty() || begins_as_bundle(&head),
-        "`{path}` is no bundle, so it is not replaced; remove it, or give the bundle another name"
-    );
-    Ok(())
+    check_replaced(&args.output, "bundle", HEAD_BYTES, begins_as_bundle)
 }
 
 fn signer(path: &Path, trust: &Trust) -> anyhow::Result<Signer> {

@@ -7,6 +7,7 @@ mod output;
 mod text;
 mod time;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -19,6 +20,7 @@ use self::data::{BuildReport, RecordsReport, Report, operator_costs};
 use self::output::ReportOutput;
 use crate::commands::gc::store::open;
 use crate::flags::store::StoreArgs;
+use crate::input::replaced::check_replaced;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
 
@@ -58,6 +60,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
+    args.html.as_deref().map_or(Ok(()), check_page)?;
     let access = if args.delete_records { Access::Existing } else { Access::ReadOnly };
     let Some(store) = open(&args.store, access, output)? else { return Ok(ExitStatus::Success) };
     let mut report = collect::collect(&store, SystemTime::now(), output)?;
@@ -93,7 +96,20 @@ pub(crate) fn write_timings(file: &Path, records: &[BuildRecord]) -> anyhow::Res
     write_page(file, &report)
 }
 
+/// Checks that a page at `file` replaces nothing but a page.
+///
+/// # Errors
+/// It would replace another file.
+pub(crate) fn check_page(file: &Path) -> anyhow::Result<()> {
+    check_replaced(file, "page of opkeep", html::HEAD_BYTES, html::is_page)
+}
+
 fn write_page(file: &Path, report: &Report) -> anyhow::Result<()> {
-    let written = Fs::new().replace(file, &[html::page(report).as_bytes()], 0o666);
-    written.with_context(|| format!("cannot write the page `{}`", file.display()))
+    check_page(file)?;
+    let write = || {
+        let mut output = Fs::new().output_file(file, 0o666)?;
+        output.write_all(html::page(report).as_bytes())?;
+        output.publish()
+    };
+    write().with_context(|| format!("cannot write the page `{}`", file.display()))
 }

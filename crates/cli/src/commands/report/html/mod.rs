@@ -18,6 +18,14 @@ use crate::ui::text::{bytes, counted};
 /// The style sheet.
 const STYLE: &str = include_str!("style.css");
 
+/// So many bytes of a page decide whether it is one.
+pub(super) const HEAD_BYTES: u64 = 512;
+
+/// Whether a file that begins with `head` is a page of opkeep.
+pub(super) fn is_page(head: &[u8]) -> bool {
+    Html::is_page(head)
+}
+
 /// Returns the page of a report.
 pub(super) fn page(report: &Report) -> String {
     let mut html = Html::default();

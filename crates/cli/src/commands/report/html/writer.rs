@@ -6,6 +6,9 @@
 
 use std::fmt::{self, Display, Write};
 
+/// The element by which a page is recognised: another one is not replaced.
+const GENERATOR: &str = "<meta name=\"generator\" content=\"opkeep\">\n";
+
 use crate::ui::text::one_line;
 
 /// An element.
@@ -187,6 +190,7 @@ impl Html {
     pub(super) fn head(&mut self, title: &str, style: &'static str) {
         self.element(Tag::Head, &[], |html| {
             html.constant("<meta charset=\"utf-8\">\n");
+            html.constant(GENERATOR);
             html.constant("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
             html.constant("<meta name=\"color-scheme\" content=\"light dark\">\n");
             html.constant("<meta name=\"referrer\" content=\"no-referrer\">\n");
@@ -204,6 +208,11 @@ impl Html {
     /// Returns the page.
     pub(super) fn into_page(self) -> String {
         format!("<!DOCTYPE html>\n{}", self.0)
+    }
+
+    /// Whether a file that begins with `head` is a page of opkeep.
+    pub(super) fn is_page(head: &[u8]) -> bool {
+        head.windows(GENERATOR.len()).any(|part| part == GENERATOR.as_bytes())
     }
 
     fn attribute(&mut self, attribute: &Attribute<'_>) {
