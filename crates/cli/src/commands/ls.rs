@@ -8,14 +8,14 @@ use clap::ValueEnum;
 use opkeep_digest::Digest;
 use opkeep_kernel_entry::member::{GROUP, HEADER};
 use opkeep_kernel_entry::{GroupRecord, Header};
-use opkeep_store::{Access, OpenEntry, TargetStore};
+use opkeep_store::{Access, OpenEntry};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::commands::gc::args::{age, size};
 use crate::commands::gc::store::{open, target_stores};
 use crate::flags::store::StoreArgs;
-use crate::input::entries::read_heads;
+use crate::input::entries::{ReadHeads, read_heads};
 use crate::input::store::threads;
 use crate::ui::help::width;
 use crate::ui::json;
@@ -28,9 +28,11 @@ A kernel must satisfy all filters. NAME in a filter may have `*` for any charact
 and name, unless --sort has another order; equal ones by key. Only the start of each entry is read:
 `opkeep verify` finds damage.
 
-State is compiled, imported (by `opkeep import`), or group (files that a framework keeps).
+State is compiled, imported (by `opkeep import`), group (files that a framework keeps), or unknown
+(nothing in the entry says which of these it is).
 
-Exit code 0: also if no kernel is listed; 2: the store cannot be read.
+Exit code 0: also if no kernel is listed; 1: some entries could not be read, and are not listed; 2:
+the store cannot be read.
 
 Examples:
   opkeep ls --target cpu --operator Conv2D --sort size --limit 10
@@ -82,6 +84,7 @@ enum State {
     Compiled,
     Imported,
     Group,
+    Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -99,6 +102,8 @@ struct ListOutput {
     /// The number and the size of all that satisfy the filters.
     kernels_count: usize,
     bytes: u64,
+    /// The number of entries that could not be read, and are not listed.
+    unreadable: u64,
     kernels: Vec<ListedOutput>,
 }
 
@@ -126,11 +131,16 @@ const KEY_DIGITS: usize = 12;
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let Some(store) = open(&args.store, Access::ReadOnly, output)? else { return Ok(ExitStatus::Success) };
     let (now, cancel) = (SystemTime::now(), output.cancel_token());
-    let mut kernels = Vec::new();
+    let (mut kernels, mut unreadable) = (Vec::new(), 0);
     for (name, target) in target_stores(&store)? {
         if args.target.as_ref().is_none_or(|wanted| is_like(&name, wanted)) {
             let read = |entry: &OpenEntry<'_>| Some(listed(&name, entry, now)).filter(|one| args.wants(one));
-            kernels.extend(read_heads::<ListedOutput>(&target as &TargetStore, threads(None), &cancel, read));
+            let ReadHeads { read, unread } = read_heads(&target, threads(None), &cancel, read)?;
+            if let Some(problem) = unread.problem() {
+                output.print_warning(&format!("the list for target {name} is incomplete: {problem}"));
+            }
+            unreadable += unread.count;
+            kernels.extend(read);
         }
     }
     kernels.sort_by(|one, other| {
@@ -151,8 +161,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     };
     text.line(format_args!("{listed}, {} in {}", bytes(sum), store.root().display()));
     let root = json::path(store.root());
-    output.print_result(&text, &ListOutput { root, kernels_count: count, bytes: sum, kernels })?;
-    Ok(ExitStatus::Success)
+    output
+        .print_result(&text, &ListOutput { root, kernels_count: count, bytes: sum, unreadable, kernels })?;
+    Ok(if unreadable == 0 { ExitStatus::Success } else { ExitStatus::Problems })
 }
 
 impl Args {
@@ -211,7 +222,9 @@ fn of_header(header: &[u8]) -> (String, String, String, State) {
         None => {
             let header: Value = serde_json::from_slice(header).unwrap_or_default();
             let text = |name: &str| header[name].as_str().unwrap_or_default().to_owned();
-            (text("name"), text("op_type"), own, State::Imported)
+            let is_imported = header["provenance"] == "imported";
+            let state = if is_imported { State::Imported } else { State::Unknown };
+            (text("name"), text("op_type"), own, state)
         }
     }
 }
@@ -266,6 +279,19 @@ fn table(kernels: &[ListedOutput]) -> Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_state_is_guessed() {
+        for (header, expected) in [
+            (r#"{"name":"a","provenance":"imported"}"#, State::Imported),
+            (r#"{"name":"a","provenance":"compiled"}"#, State::Unknown),
+            (r#"{"name":"a"}"#, State::Unknown),
+            ("[]", State::Unknown),
+            ("", State::Unknown),
+        ] {
+            assert_eq!(of_header(header.as_bytes()).3, expected, "{header}");
+        }
+    }
 
     #[test]
     fn a_star_stands_for_any_characters() {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::commands::activity;
 use crate::commands::gc::store::{UsageOutput, kernels, open, target_stores};
 use crate::flags::store::StoreArgs;
-use crate::input::entries::read_heads;
+use crate::input::entries::{ReadHeads, read_heads};
 use crate::input::store::threads;
 use crate::ui::json::{self, Milliseconds};
 use crate::ui::output::{ExitStatus, Output};
@@ -59,25 +59,27 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let access = if args.zero { Access::Existing } else { Access::ReadOnly };
     let Some(store) = open(&args.store, access, output)? else { return Ok(ExitStatus::Success) };
     let (mut text, mut targets, mut total) = (Text::default(), Vec::new(), Statistics::default());
-    for (name, target) in target_stores(&store)? {
+    let stores = target_stores(&store)?;
+    for (name, target) in &stores {
         let statistics = target.statistics();
         total.add(&statistics);
         let unsent = target.count_unsent();
         let usage = target.gc(&GcOptions::default().with_dry_run(true))?.before;
-        text.append(&stored_text(&name, &usage));
+        text.append(&stored_text(name, &usage));
         text.append(&counts_text(&statistics, unsent));
-        let contents = args.by.map(|by| contents(&target, by, output));
+        let contents = args.by.map(|by| contents(name, target, by, output)).transpose()?;
         text.extend(contents.as_deref().map(contents_text));
         targets.push(TargetOutput {
-            target: name,
+            target: name.clone(),
             store: StoredOutput { usage: (&usage).into(), quarantined: usage.quarantine.into() },
             contents,
             unsent,
             statistics: counters(&statistics),
         });
-        if args.zero {
-            target.reset_statistics()?;
-        }
+    }
+    // All were read: a command that fails loses none.
+    for (_, target) in stores.iter().filter(|_| args.zero) {
+        target.reset_statistics()?;
     }
     if targets.len() > 1 {
         text.line("in all");
@@ -157,13 +159,17 @@ struct ContentOutput {
 }
 
 /// Returns the totals of a target's entries, the largest first.
-fn contents(target: &TargetStore, by: By, output: &Output) -> Vec<ContentOutput> {
+fn contents(name: &str, target: &TargetStore, by: By, output: &Output) -> anyhow::Result<Vec<ContentOutput>> {
     let mut totals: BTreeMap<_, (u64, u64)> = BTreeMap::new();
     let read = |entry: &OpenEntry<'_>| {
         let (framework, kernel) = content_of(entry);
         Some(((framework, (by == By::Kernel).then_some(kernel)), entry.head().file_bytes()))
     };
-    for (content, bytes) in read_heads(target, threads(None), &output.cancel_token(), read) {
+    let ReadHeads { read, unread } = read_heads(target, threads(None), &output.cancel_token(), read)?;
+    if let Some(problem) = unread.problem() {
+        output.print_warning(&format!("the content of target {name} is incomplete: {problem}"));
+    }
+    for (content, bytes) in read {
         let (entries, total) = totals.entry(content).or_default();
         *entries += 1;
         *total += bytes;
@@ -172,7 +178,7 @@ fn contents(target: &TargetStore, by: By, output: &Output) -> Vec<ContentOutput>
         |((framework, kernel), (entries, bytes))| ContentOutput { framework, kernel, entries, bytes };
     let mut contents: Vec<ContentOutput> = totals.into_iter().map(output).collect();
     contents.sort_by_key(|content| std::cmp::Reverse(content.bytes));
-    contents
+    Ok(contents)
 }
 
 /// Returns the framework of an entry, and its kernel: the framework's name for it, or its operator. No framework if opkeep made it.

@@ -156,11 +156,19 @@ impl TargetStore {
 
     /// Returns the keys whose first byte is `first`, in no order: for a caller that visits all entries and may stop.
     pub fn keys_from(&self, first: u8) -> Vec<Digest> {
-        let dir = self.shard_dir(first);
-        let directory = self.store.directory(&dir, false).ok().flatten();
-        let names = directory.and_then(|directory| directory.list().ok()).unwrap_or_default();
+        self.list_keys(first).unwrap_or_default()
+    }
+
+    /// Returns the same keys: for a caller to which a directory that cannot be read is not an empty one.
+    ///
+    /// # Errors
+    /// The directory of these entries exists, and cannot be read or is not trusted.
+    pub fn list_keys(&self, first: u8) -> Result<Vec<Digest>, StoreError> {
+        let path = self.shard_dir(first);
+        let Some(directory) = self.store.directory(&path, false)? else { return Ok(Vec::new()) };
+        let names = directory.list().map_err(|source| StoreError::Io { action: "list", path, source })?;
         let key = |name: &str| name.strip_suffix(".kern")?.parse().ok();
-        names.utf8().filter_map(key).collect()
+        Ok(names.utf8().filter_map(key).collect())
     }
 
     /// Publishes an entry, unless a valid one exists.

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use anyhow::bail;
 use opkeep_digest::Digest;
 use opkeep_framework_cache::{Links, Tree};
 use opkeep_store::{Access, OpenEntry};
 
 use crate::config::Settings;
 use crate::flags::store::StoreArgs;
-use crate::input::entries::read_heads;
+use crate::input::entries::{ReadHeads, read_heads};
 use crate::input::read_file;
 use crate::input::store::{StorePath, open_existing, threads};
 use crate::setup;
@@ -35,10 +36,16 @@ pub(super) fn of_files(dir: &Path) -> anyhow::Result<BTreeMap<String, Content>> 
     if let Some((_, error)) = tree.unreadable_dirs.into_iter().next() {
         return Err(error.into());
     }
+    if let Some(path) = tree.too_deep.first() {
+        bail!("`{}` is nested too deep", path.display());
+    }
     tree.files.iter().map(|path| content(path)).collect()
 }
 
 /// Returns the entries of a store, or of one target in it, by target and key.
+///
+/// # Errors
+/// An entry cannot be read, or it was cancelled: what was not read is not the same.
 pub(super) fn of_store(
     path: &StorePath,
     settings: &Settings,
@@ -63,7 +70,11 @@ pub(super) fn of_store(
             let content = Content { bytes: head.file_bytes(), digest: Digest::of(digests.as_bytes()) };
             Some((*head.key(), content))
         };
-        for (key, content) in read_heads(&target, threads(None), &cancel, read) {
+        let ReadHeads { read, unread } = read_heads(&target, threads(None), &cancel, read)?;
+        if let Some(problem) = unread.problem() {
+            bail!("cannot compare target {name} of `{}`: {problem}", path.root.display());
+        }
+        for (key, content) in read {
             let name = match path.target {
                 Some(_) => key.to_string(),
                 None => format!("{name}/{key}"),

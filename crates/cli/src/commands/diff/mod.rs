@@ -203,3 +203,47 @@ fn directories(
     let same = diff.only_a.is_empty() && diff.only_b.is_empty() && diff.differing.is_empty();
     (DiffOutput { same, ..diff }, text)
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests make files")]
+
+    use opkeep_digest::Digest;
+    use opkeep_fs::CancelToken;
+    use opkeep_store::{EntryBuilder, Store, StoreConfig};
+
+    use super::*;
+    use crate::ui::caller::Caller;
+    use crate::ui::interrupt;
+
+    /// Makes a store with an entry. Returns the entry's file.
+    fn store(root: &Path) -> PathBuf {
+        let store = Store::open(StoreConfig::new(root)).unwrap();
+        let (target, key) = (store.target("cpu").unwrap(), Digest::of(b"key"));
+        target.put(&key, &EntryBuilder::new(1).eager("object", b"object")).unwrap();
+        target.path(&key)
+    }
+
+    #[test]
+    fn entries_that_were_not_read_are_not_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| dir.path().join(name));
+        let entries = [store(&a), store(&b)];
+        let compare = |cancel: &CancelToken| {
+            let args = Args { a: a.clone(), b: b.clone(), config: Settings::default() };
+            let output = Output::caller(Caller::new(&|_, _| {}, None), cancel);
+            run(&args, &output)
+        };
+        let cancel = CancelToken::new();
+        assert_eq!(compare(&cancel).unwrap(), ExitStatus::Success);
+        for entry in &entries {
+            let mut bytes = std::fs::read(entry).unwrap();
+            bytes[40] ^= 1;
+            std::fs::write(entry, bytes).unwrap();
+        }
+        let error = format!("{:#}", compare(&cancel).unwrap_err());
+        assert!(error.contains("1 entry could not be read"), "{error}");
+        cancel.cancel();
+        assert!(interrupt::is_cause_of(&compare(&cancel).unwrap_err()));
+    }
+}

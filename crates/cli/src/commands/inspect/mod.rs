@@ -7,7 +7,8 @@ mod inspected_file;
 mod kernel;
 mod model;
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -108,15 +109,36 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     Ok(exit_status)
 }
 
-/// Returns the fields of one file, with its problems, for a comparison.
+/// Returns the fields of one file, with its problems and findings, for a comparison.
 pub(crate) fn fields_of(path: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    Ok(comparable(&inspect_file(path)?))
+}
+
+/// Returns all that is said of the parts of a file, by names. The second field with a name and the following ones have numbers.
+fn comparable(parts: &[(PathBuf, InspectedFile)]) -> BTreeMap<String, String> {
     let mut fields = BTreeMap::new();
-    for (at, (_, file)) in inspect_file(path)?.into_iter().enumerate() {
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let mut add = |name: String, value: String| {
+        let number = numbers.entry(name.clone()).or_default();
+        loop {
+            *number += 1;
+            let numbered = if *number == 1 { name.clone() } else { format!("{name} ({number})") };
+            // A field may have such a name of its own.
+            if let Entry::Vacant(place) = fields.entry(numbered) {
+                place.insert(value);
+                return;
+            }
+        }
+    };
+    for (at, (_, file)) in parts.iter().enumerate() {
         let place = |name: &str| if at == 0 { name.to_owned() } else { format!("part {at}: {name}") };
-        fields.extend(file.fields().map(|(name, value)| (place(name), value.to_owned())));
-        fields.extend(file.problems.iter().map(|problem| (place("problem"), problem.clone())));
+        file.fields().for_each(|(name, value)| add(place(name), value.to_owned()));
+        file.problems.iter().for_each(|problem| add(place("problem"), problem.clone()));
+        for finding in file.report.iter().flat_map(|report| &report.findings) {
+            add(place(&format!("finding {}", finding.code())), finding.to_string());
+        }
     }
-    Ok(fields)
+    fields
 }
 
 /// Returns the fields of a file and of the files that belong to it: the parts of a master, both objects of AKG.
@@ -233,5 +255,35 @@ fn describe_header(file: &mut InspectedFile, header: Value) {
             let note: String = text("note").chars().take(120).collect();
             file.field(format!("{part}: {}", text("name")), note);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests make files")]
+
+    use super::*;
+
+    #[test]
+    fn each_field_problem_and_finding_is_compared() {
+        let with = |problems: &[&str]| {
+            let mut file = InspectedFile::new("file");
+            file.field("part", 1);
+            file.field("part (2)", 2);
+            file.field("part", 3);
+            file.problems.extend(problems.iter().map(|problem| (*problem).to_owned()));
+            comparable(&[(PathBuf::new(), file)])
+        };
+        let fields: Vec<_> = with(&["a", "b"]).into_iter().collect();
+        let expected =
+            [("part", "1"), ("part (2)", "2"), ("part (3)", "3"), ("problem", "a"), ("problem (2)", "b")];
+        assert_eq!(fields, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_ne!(with(&["a", "b"]), with(&["c", "b"]));
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.o");
+        std::fs::write(&path, "no object").unwrap();
+        let fields = fields_of(&path).unwrap();
+        assert!(fields.keys().any(|name| name.starts_with("finding ")), "{fields:?}");
     }
 }

@@ -14,7 +14,7 @@ use super::data::{
 use super::time::millis;
 use crate::commands::gc::store::target_stores;
 use crate::commands::stats::{content_of, counters};
-use crate::input::entries::read_heads;
+use crate::input::entries::{ReadHeads, read_heads};
 use crate::input::store::threads;
 use crate::ui::json;
 use crate::ui::output::Output;
@@ -76,7 +76,10 @@ fn target_report(
         let (bytes, unused) = (entry.head().file_bytes(), idle(entry.last_used(), now));
         Some(Listed { framework, kernel, bytes, unused, age: idle(entry.head().created(), now) })
     };
-    let listed = read_heads(target, threads(None), &output.cancel_token(), read);
+    let ReadHeads { read: listed, unread } = read_heads(target, threads(None), &output.cancel_token(), read)?;
+    if let Some(problem) = unread.problem() {
+        output.print_warning(&format!("the report of target {name} is incomplete: {problem}"));
+    }
     let preview = target.eviction_preview(NEXT)?;
     let next = preview.next.iter().map(|entry| {
         let (framework, kernel) =
@@ -117,7 +120,7 @@ fn target_report(
         operators: shares(&listed, |entry| named(&entry.kernel)),
         unused: by_age(&listed, |entry| entry.unused),
         age: by_age(&listed, |entry| entry.age),
-        unreadable: usage.entries.files.saturating_sub(listed.len() as u64),
+        unreadable: unread.count,
         eviction,
         quarantined: quarantined.collect(),
     })
