@@ -35,6 +35,10 @@ pub(crate) enum ConfigError {
     NotTrusted { key: &'static str, place: Place, dir: PathBuf },
     #[error("{place}: `{key}` may not be in the file of a project")]
     NotInProjects { key: &'static str, place: Place },
+    #[error(
+        "`{key}` at {place} is not used: it is for the server that this file names, and the URL is from {url}"
+    )]
+    OtherServer { key: &'static str, variable: &'static str, place: Place, url: String },
     #[error("{place}: the URL has a password, and other users can read the file (mode {mode:04o})")]
     Readable { place: Place, mode: u32 },
 }
@@ -54,6 +58,11 @@ impl ConfigError {
                  trusted-projects = [{:?}] in your own configuration",
                 quoted(dir),
                 dir.to_string_lossy()
+            )),
+            Self::OtherServer { variable, place, .. } => Some(format!(
+                "if it is for that server, set `remote.url` to the same URL in `{}`; {variable}=FILE names one for this \
+                 server; --config /dev/null reads no file",
+                place.file.display()
             )),
             Self::Readable { place, .. } => Some(format!(
                 "`chmod 600 {}` ends the access of other users; a variable, OPKEEP_REMOTE, is the alternative",

@@ -76,6 +76,17 @@ impl Loaded {
         })
     }
 
+    #[cfg(test)]
+    pub(crate) fn of_texts(texts: &[&str]) -> Self {
+        let mut loaded = Self::default();
+        for (at, text) in texts.iter().enumerate() {
+            let mut found = parse(Layer::User, &PathBuf::from(format!("/{at}/{FILE_NAME}")), text);
+            loaded.errors.append(&mut found.errors);
+            found.values.into_iter().for_each(|(setting, value)| loaded.add(setting, value));
+        }
+        loaded
+    }
+
     fn add(&mut self, setting: &Setting, value: Value) {
         if let Some(at) = ALL.iter().position(|one| one.key == setting.key) {
             self.values.resize(ALL.len(), Vec::new());

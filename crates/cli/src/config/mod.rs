@@ -53,11 +53,24 @@ impl Settings {
         self.0.loaded.get_or_init(|| loaded)
     }
 
-    /// Returns the value of a setting. Unit tests do not depend on the files of the person who runs them: they have none but those
-    /// that they load.
+    /// Has the values of files with these texts, `/0/opkeep.toml` and so on, and no variables, in place of [`load`](Self::load).
+    #[cfg(test)]
+    pub(crate) fn load_texts(&self, texts: &[&str]) -> &Loaded {
+        let loaded = Loaded::of_texts(texts);
+        assert!(loaded.errors.is_empty(), "{:?}", loaded.errors);
+        self.0.loaded.get_or_init(|| loaded)
+    }
+
+    /// Returns the values of a setting: the first one counts. Unit tests do not depend on the files of the person who runs them: they
+    /// have none but those that they load.
+    pub(crate) fn values(&self, setting: &Setting) -> &[Value] {
+        let loaded = if cfg!(test) { self.0.loaded.get() } else { Some(self.load()) };
+        loaded.map_or(&[], |loaded| loaded.values(setting))
+    }
+
+    /// Returns the value of a setting that counts.
     pub(crate) fn get(&self, setting: &Setting) -> Option<&Value> {
-        let loaded = if cfg!(test) { self.0.loaded.get()? } else { self.load() };
-        loaded.values(setting).first()
+        self.values(setting).first()
     }
 
     /// Returns the value of a setting as text.

@@ -93,9 +93,17 @@ impl Value {
         Self { texts, origin: Origin::Variable(name) }
     }
 
+    /// Returns the place of the value, if it is in a file.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        match &self.origin {
+            Origin::File(_, place) => Some(place),
+            Origin::Variable(_) => None,
+        }
+    }
+
     /// Whether the value is in a file.
     pub(crate) fn is_in_file(&self) -> bool {
-        matches!(self.origin, Origin::File(..))
+        self.place().is_some()
     }
 
     /// Returns the only text. Texts of a list are joined by spaces, as public keys are.

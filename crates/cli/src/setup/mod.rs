@@ -15,7 +15,9 @@ use opkeep_backend_cpu::CpuConfig;
 use opkeep_fs::CancelToken;
 use opkeep_store::StoreConfig;
 
-pub(crate) use self::remote::{remote_settings, sign_key, signature_settings};
+pub(crate) use self::remote::{
+    remote_settings, remote_settings_of, sign_key, signature_settings, trust_settings,
+};
 use crate::config::Settings;
 use crate::config::table::{CANN, CC, TOOLCHAIN_INPUTS};
 use crate::config::value::Value;

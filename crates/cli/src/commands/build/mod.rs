@@ -91,7 +91,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     args.timings.as_deref().map_or(Ok(()), check_page)?;
     let cancel = output.cancel_on_signal();
-    let settings = setup::remote_settings(&args.remote, &args.trust);
+    let settings = setup::remote_settings(&args.remote, &args.trust)?;
     let (remote, trust) = (settings.remote()?, settings.trust()?);
     if args.trust_imported && trust.policy.trusted_keys().is_some() {
         output.print_warning(

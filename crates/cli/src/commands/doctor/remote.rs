@@ -15,7 +15,10 @@ use crate::ui::text::counted;
 const LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) fn rows(remote: &RemoteArgs, trust: &TrustArgs) -> Vec<Row> {
-    let settings = setup::remote_settings(remote, trust);
+    let settings = match setup::remote_settings(remote, trust) {
+        Ok(settings) => settings,
+        Err(error) => return vec![Row::error("remote", &error.into()).prevents_builds(true)],
+    };
     let remote = match settings.remote() {
         Ok(Some(remote)) => remote,
         Ok(None) => {
@@ -54,7 +57,7 @@ pub(super) fn rows(remote: &RemoteArgs, trust: &TrustArgs) -> Vec<Row> {
 }
 
 pub(super) fn keys(remote: &RemoteArgs, trust: &TrustArgs) -> Vec<Row> {
-    let settings = setup::remote_settings(remote, trust);
+    let settings = setup::trust_settings(remote, trust);
     let trust = match settings.trust() {
         Ok(trust) => trust,
         Err(error) => return vec![Row::error("keys", &error.into()).prevents_builds(true)],

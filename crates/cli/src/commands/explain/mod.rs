@@ -134,7 +134,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         };
     }
     let cancel = output.cancel_token();
-    let settings = setup::remote_settings(&args.remote, &args.trust);
+    let settings = setup::remote_settings(&args.remote, &args.trust)?;
     let (remote, trust, namespace) = (settings.remote()?, settings.trust()?, settings.namespace()?);
     let engine = setup::engine(&args.common, &cancel, output)?;
     let (mut requests, unreadable, unknown) = model::requests(&args.inputs, &engine, &args.common)?;

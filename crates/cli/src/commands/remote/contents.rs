@@ -46,17 +46,18 @@ pub(super) struct RemoteUrl {
 
 impl RemoteUrl {
     /// Returns the settings; those that are unset are from the environment or a file.
-    pub(super) fn settings(&self, trust: &TrustArgs) -> RemoteSettings {
+    ///
+    /// # Errors
+    /// Those of [`setup::remote_settings_of`].
+    pub(super) fn settings(&self, trust: &TrustArgs) -> anyhow::Result<RemoteSettings> {
         let remote_namespace = self.remote_namespace.clone();
         let named = RemoteArgs { remote_namespace, config: self.config.clone(), ..RemoteArgs::default() };
-        let mut settings = setup::remote_settings(&named, trust);
-        settings.url = url(self.url.as_ref()).or(settings.url);
-        settings
+        Ok(setup::remote_settings_of(url(self.url.as_ref()), &named, trust)?)
     }
 }
 
 /// Returns the URL of an argument.
-pub(super) fn url(argument: Option<&String>) -> Option<SettingText> {
+fn url(argument: Option<&String>) -> Option<SettingText> {
     argument.map(|url| SettingText::new(url, "URL"))
 }
 
@@ -117,7 +118,7 @@ pub(super) struct Stored {
 
 impl RemoteCache {
     pub(super) fn open(args: &RemoteUrl, output: &Output) -> anyhow::Result<Self> {
-        let settings = args.settings(&TrustArgs::default());
+        let settings = args.settings(&TrustArgs::default())?;
         let (engine, namespace) = (engine(&settings)?, settings.namespace()?);
         Ok(Self {
             engine,

@@ -86,7 +86,7 @@ struct TargetOutput {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let settings = args.remote.settings(&args.trust);
+    let settings = args.remote.settings(&args.trust)?;
     if settings.policy()? != RemotePolicy::ReadWrite {
         return Err(RemoteNotWritten.into());
     }

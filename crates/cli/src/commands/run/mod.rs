@@ -88,7 +88,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let cancel = output.cancel_on_signal();
-    let settings = setup::remote_settings(&args.remote, &args.trust);
+    let settings = setup::remote_settings(&args.remote, &args.trust)?;
     let (remote, trust) = (settings.remote()?, settings.trust()?);
     let label = args.model.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let record = setup::record(&args.record, label, false);

@@ -74,7 +74,7 @@ const NAME_NAMESPACE: &str =
 const MAX_FINDING: usize = 60;
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let mut settings = args.remote.settings(&TrustArgs::default());
+    let mut settings = args.remote.settings(&TrustArgs::default())?;
     let url = settings.url.take().with_context(unnamed)?;
     let namespace = settings.namespace.is_some().then(|| settings.namespace()).transpose()?;
     let opening = settings.open_options()?;
