@@ -52,10 +52,15 @@ impl LoggingCompiler {
         // It reads no changing file and requests no status of one: either would be refused, or make it another compiler each
         // time. It only creates directories, and branches on success. A probe runs no behavior, and only programs
         // that behaviors may run.
-        let choice = |(number, behavior): (usize, &&str)| {
-            format!("if {}; then\n{behavior}\n:\nfi", can_make(&chosen.join(number.to_string())))
+        // The behavior is chosen before the begin is logged: a test that reads the line may choose another one for the next compile.
+        let choice = |number: usize| {
+            format!("{} && chosen=$chosen.{number}.", can_make(&chosen.join(number.to_string())))
         };
-        let choices: Vec<String> = behaviors.iter().enumerate().map(choice).collect();
+        let choices: Vec<String> = (0..behaviors.len()).map(choice).collect();
+        let act = |(number, behavior): (usize, &&str)| {
+            format!("case $chosen in *.{number}.*)\n{behavior}\n:\n;; esac")
+        };
+        let acts: Vec<String> = behaviors.iter().enumerate().map(act).collect();
         // Counting takes a program for each earlier compile.
         let count = format!(
             "begun=1; until mkdir '{}'.$begun 2> /dev/null; do begun=$((begun + 1)); done\n",
@@ -66,15 +71,18 @@ impl LoggingCompiler {
             "case \"$*\" in *kernel.c*) ;; *) exec {program} \"$@\";; esac\n\
              kernel=$(sed -n 's/.* \\([a-z_0-9]*\\)__kernel0.*/\\1/p' kernel.c)\n\
              tell() {{ echo \"$1 $kernel $PPID $(date +%s%N) $PWD\" >> '{log}'; }}\n\
+             chosen=\n\
+             {choices}\n\
              {count}\
              tell begin\n\
-             {choices}\n\
+             {acts}\n\
              {program} \"$@\"; code=$?\n\
              tell end\n\
              exit $code",
             log = log.display(),
             count = if is_counted { &count } else { "" },
             choices = choices.join("\n"),
+            acts = acts.join("\n"),
         );
         let body = format!("{}{body}", probed_by(program, &body));
         let path = place.script(&format!("{program}-teller"), &body).to_str().unwrap().to_owned();
