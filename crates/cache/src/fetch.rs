@@ -178,7 +178,7 @@ impl Target {
             if self.open_entry(key).is_some() {
                 return Arrival::Fetched;
             }
-            let next = match remote.news(key) {
+            let next = match remote.news(key, query.limits()) {
                 News::Arrived(arrival) => self.all_arrived(arrival, query),
                 News::Stored { .. } => continue,
                 News::Step(_) => return outcome,

@@ -262,7 +262,7 @@ impl Protocol<'_> {
         let is_stale = matches!(leased.hold, Hold::Unlocked(UnsharedReason::HolderStale));
         let Some(remote) = self.leases().filter(|_| !is_stale) else { return self.build(leased) };
         for _ in 0..MAX_STEPS {
-            let step = match remote.news(self.key) {
+            let step = match remote.news(self.key, self.query.limits()) {
                 News::Arrived(arrival) => match self.target.judge(arrival, self.query, &leased.miss) {
                     Some(entry) => return self.remote_hit(entry),
                     None => continue,
@@ -373,7 +373,7 @@ impl Protocol<'_> {
             true
         });
         loop {
-            let found = match remote.news(self.key) {
+            let found = match remote.news(self.key, self.query.limits()) {
                 News::Arrived(arrival) => {
                     let taken = self.target.judge(arrival, self.query, &leased.miss);
                     taken.map(|entry| self.remote_hit(entry))

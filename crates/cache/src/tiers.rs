@@ -324,7 +324,7 @@ impl Target {
         }
         self.warn_of_pause(remote);
         loop {
-            let (taken, is_fetched) = match remote.news(key) {
+            let (taken, is_fetched) = match remote.news(key, query.limits()) {
                 News::Arrived(arrival) => (self.judge(arrival, query, missing), true),
                 News::Stored { is_own } => (self.look_stored(key, query, None), is_own),
                 News::Step(_) => return None,

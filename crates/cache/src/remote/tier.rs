@@ -261,8 +261,8 @@ impl RemoteTarget {
     }
 
     /// Returns what is known of `key`.
-    pub(crate) fn news(&self, key: &Digest) -> News {
-        self.board().news(key)
+    pub(crate) fn news(&self, key: &Digest, limits: Limits<'_>) -> News {
+        self.board().news(key, limits)
     }
 
     /// Whether the engine has leases. `None`: it did not answer.

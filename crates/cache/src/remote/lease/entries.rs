@@ -42,8 +42,11 @@ impl<E> LeaseTable<E> {
     pub fn note_own_entry(&mut self, key: &Digest, entry: E, bytes: u64, now: Instant) {
         let claims = self.claims;
         self.rows.change(key, |row| {
-            row.entry = EntryState::Arrived { entry, bytes, is_judged: true };
-            (row.fresh_until, row.claims_then) = (now.checked_add(FRESH), claims);
+            // Another thread may have fetched it meanwhile.
+            if let EntryState::Asked | EntryState::Missing = row.entry {
+                row.entry = EntryState::Arrived { entry, bytes, is_judged: true };
+                (row.fresh_until, row.claims_then) = (now.checked_add(FRESH), claims);
+            }
         });
     }
 
