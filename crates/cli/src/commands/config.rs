@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use opkeep_fs::Fs;
-use opkeep_store::LimitsFile;
+use opkeep_store::{LimitRules, LimitSettings, LimitWarning, LimitsFile};
 use serde::Serialize;
 
 use crate::config::load::{ConfigFile, FileState, Loaded};
@@ -11,11 +11,15 @@ use crate::config::table::{ALL, Kind, MAX_ENTRIES, MAX_SIZE, REMAIN_PERCENT, STO
 use crate::config::template::template;
 use crate::config::value::{Layer, Origin, Value};
 use crate::config::{ConfigError, Settings};
+use crate::flags::store::StoreArgs;
 use crate::ui::config::Verbosity;
 use crate::ui::env;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, padding};
+
+/// The maximum size of a store's file of limits: the store does not read a larger one.
+const MAX_LIMITS_FILE: u64 = 64 << 10;
 
 /// The details of config.
 const DETAILS: &str = "\
@@ -25,7 +29,7 @@ $XDG_CONFIG_DIRS/opkeep/opkeep.toml or /etc/opkeep/opkeep.toml (system), and the
 overrides. --config FILE or OPKEEP_CONFIG names one file instead of the three; /dev/null is none.
 
 The file of a project does not count if another user can have written it. Keys that decide which code runs (store.dir, \
-remote, trust, compiler, ...) are errors in it, unless the project is at or below a directory of trusted-projects in a \
+remote, trust, compiler, ...) or what is deleted (the limits of the store) are errors in it, unless the project is at or below a directory of trusted-projects in a \
 file of the user or of the system, or of OPKEEP_TRUSTED_PROJECTS. docs/configuration.md describes all keys.
 
 Exit code 1: a file or a variable is not valid.
@@ -54,11 +58,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         return Ok(ExitStatus::Success);
     }
     let loaded = args.config.load();
-    let settings: Vec<SettingOutput> = ALL.iter().map(|setting| in_force(setting, loaded)).collect();
+    let store = StoreArgs::of(&args.config);
+    let root = store.dir();
+    let of = |setting: &&'static Setting| in_force(setting, loaded, root.as_deref());
+    let settings: Vec<SettingOutput> = ALL.iter().map(of).collect();
     for (problem, help) in loaded.ignored() {
         output.print_warning(&problem);
         output.print_help(help);
     }
+    ignored_limits(&store.limits()).iter().for_each(|warning| output.print_warning(&warning.to_string()));
     loaded.errors.iter().for_each(|error| output.print_error(&error.clone().into()));
     let files = loaded.files.iter().map(FileOutput::from).collect();
     let errors = loaded.errors.iter().map(ErrorOutput::from).collect();
@@ -173,16 +181,27 @@ impl From<&Origin> for OriginOutput {
     }
 }
 
-/// Returns the value of a setting that is in force, and those that it overrides.
-pub(crate) fn in_force(setting: &'static Setting, loaded: &Loaded) -> SettingOutput {
+/// Returns the value of a setting that is in force for the store at `root`, and those that it overrides.
+pub(crate) fn in_force(setting: &'static Setting, loaded: &Loaded, root: Option<&Path>) -> SettingOutput {
     let output = |value: &Value| ValueOutput {
         value: Some(value.shown(setting)),
         origin: OriginOutput::from(&value.origin),
     };
     let mut values: Vec<ValueOutput> = Vec::new();
-    values.extend(in_limits_file(setting, loaded));
-    values.extend(loaded.values(setting).iter().map(output));
-    values.push(ValueOutput { value: default_of(setting), origin: OriginOutput::of_layer("default") });
+    values.extend(root.and_then(|root| in_limits_file(setting, root)));
+    let default = ValueOutput { value: default_of(setting), origin: OriginOutput::of_layer("default") };
+    let configured = loaded.values(setting);
+    match configured.first().and_then(|value| limit_of(setting, value)) {
+        // The store gets this value only, and uses none for it.
+        Some(limit) if !ignored_limits(&limit).is_empty() => {
+            values.push(default);
+            values.extend(configured.iter().map(output));
+        }
+        _ => {
+            values.extend(configured.iter().map(output));
+            values.push(default);
+        }
+    }
     let value = values.remove(0);
     SettingOutput { key: setting.key, value, overrides: values }
 }
@@ -199,31 +218,47 @@ fn default_of(setting: &Setting) -> Option<Vec<String>> {
     is_value.then(|| vec![setting.default.to_owned()])
 }
 
-/// Returns the limit in the file of the store, which overrides all others.
-fn in_limits_file(setting: &Setting, loaded: &Loaded) -> Option<ValueOutput> {
-    if ![&MAX_SIZE, &REMAIN_PERCENT, &MAX_ENTRIES].iter().any(|limit| limit.key == setting.key) {
-        return None;
-    }
-    let root = loaded.values(&STORE_DIR).first().map(Value::path).or_else(env::default_cache_dir)?;
-    let (path, file) = limits_file(&root)?;
-    let limit = |text: Option<String>| text.filter(|text| (setting.check)(text).is_ok());
-    let value = if setting.key == MAX_ENTRIES.key {
-        limit(file.entries)?
-    } else {
-        // Only together do they count.
-        let (size, ratio) = (file.size?, file.ratio?);
-        let are_valid = (MAX_SIZE.check)(&size).is_ok() && (REMAIN_PERCENT.check)(&ratio).is_ok();
-        are_valid.then_some(if setting.key == MAX_SIZE.key { size } else { ratio })?
+/// Returns the limit in the file of the store at `root`, which overrides all others, as the store reads it.
+fn in_limits_file(setting: &Setting, root: &Path) -> Option<ValueOutput> {
+    let (path, file) = limits_file(root)?;
+    // What results from the file alone is from the file.
+    let (limits, are_size_and_ratio) =
+        LimitRules::STORE.resolve(&file, &path, &LimitSettings::new(), &mut Vec::new());
+    let value = match setting.key {
+        key if key == MAX_SIZE.key => file.size.filter(|_| are_size_and_ratio),
+        key if key == REMAIN_PERCENT.key => file.ratio.filter(|_| are_size_and_ratio),
+        key if key == MAX_ENTRIES.key => file.entries.filter(|_| limits.max_entries.is_some()),
+        _ => None,
     };
     let origin = OriginOutput { file: Some(path), ..OriginOutput::of_layer("store") };
-    Some(ValueOutput { value: Some(vec![value]), origin })
+    Some(ValueOutput { value: Some(vec![value?]), origin })
+}
+
+/// Returns the value as the store gets it, if it is a limit.
+fn limit_of(setting: &Setting, value: &Value) -> Option<LimitSettings> {
+    let text = Some(value.text().to_string_lossy().into_owned());
+    let mut limits = LimitSettings::new();
+    match setting.key {
+        key if key == MAX_SIZE.key => limits.max_op_cache_size = text,
+        key if key == REMAIN_PERCENT.key => limits.remain_cache_size_ratio = text,
+        key if key == MAX_ENTRIES.key => limits.max_entries = text,
+        _ => return None,
+    }
+    Some(limits)
+}
+
+/// Returns the limits that the store does not use, since they are not valid.
+fn ignored_limits(limits: &LimitSettings) -> Vec<LimitWarning> {
+    let mut warnings = Vec::new();
+    LimitRules::STORE.resolve(&LimitsFile::default(), "", limits, &mut warnings);
+    warnings
 }
 
 /// Returns the file of limits in the store at `root`, and its path.
 fn limits_file(root: &Path) -> Option<(String, LimitsFile)> {
     let path = LimitsFile::path(root);
-    let text = Fs::new().read_text(&path, 1 << 20).ok()?;
-    Some((json::path(&path), LimitsFile::parse(&text)))
+    let text = Fs::new().read(&path, MAX_LIMITS_FILE).ok()?;
+    Some((json::path(&path), LimitsFile::parse(&String::from_utf8_lossy(&text))))
 }
 
 /// Returns a value for people. Without one, it has the words for the default.
@@ -264,4 +299,55 @@ fn text(settings: &[SettingOutput], loaded: &Loaded, is_verbose: bool) -> Text {
         text.line(format_args!("{} file: {}{state}", layer.name(), path.display()));
     }
     text
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests make files")]
+mod tests {
+    use super::*;
+
+    /// Returns the value in force and where it is from.
+    fn found(setting: &'static Setting, loaded: &Loaded, root: Option<&Path>) -> (String, String) {
+        let ValueOutput { value, origin } = in_force(setting, loaded, root).value;
+        (value.unwrap_or_default().join(" "), origin.text())
+    }
+
+    #[test]
+    fn limits_are_shown_as_the_store_uses_them() {
+        let default = |text: &str| (text.to_owned(), "default".to_owned());
+        for (name, setting, bad, of_default) in [
+            ("ASCEND_MAX_OP_CACHE_SIZE", &MAX_SIZE, "abc", "500"),
+            ("ASCEND_MAX_OP_CACHE_SIZE", &MAX_SIZE, "500MB", "500"),
+            ("ASCEND_REMAIN_CACHE_SIZE_RATIO", &REMAIN_PERCENT, "101", "50"),
+            ("OPKEEP_MAX_CACHE_ENTRIES", &MAX_ENTRIES, "0", ""),
+        ] {
+            let of = |text: &str| Loaded::of_variable(setting, name, text);
+            assert_eq!(found(setting, &of(bad), None), default(of_default), "{name}");
+            // It is reported, and what counts less does not take its place.
+            let overridden = in_force(setting, &of(bad), None).overrides;
+            assert_eq!(overridden[0].value, Some(vec![bad.to_owned()]));
+            assert_eq!(found(setting, &of(" 7 "), None), (" 7 ".to_owned(), name.to_owned()));
+        }
+    }
+
+    #[test]
+    fn the_file_of_limits_is_that_of_the_store_in_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let ini = dir.path().join("op_cache.ini");
+        let loaded = Loaded::of_variable(&MAX_SIZE, "ASCEND_MAX_OP_CACHE_SIZE", "7");
+        let of = |text: &str, setting| {
+            std::fs::write(&ini, text).unwrap();
+            found(setting, &loaded, Some(dir.path()))
+        };
+        let (from_ini, from_variable) = (ini.display().to_string(), "ASCEND_MAX_OP_CACHE_SIZE".to_owned());
+        let both = "max_op_cache_size=9\nremain_cache_size_ratio=40\nmax_op_cache_entries=3\n";
+        assert_eq!(of(both, &MAX_SIZE), ("9".to_owned(), from_ini.clone()));
+        assert_eq!(of(both, &REMAIN_PERCENT), ("40".to_owned(), from_ini.clone()));
+        assert_eq!(of(both, &MAX_ENTRIES), ("3".to_owned(), from_ini));
+        for one in ["max_op_cache_size=9", "max_op_cache_size=9\nremain_cache_size_ratio=0"] {
+            assert_eq!(of(one, &MAX_SIZE), ("7".to_owned(), from_variable.clone()), "{one}");
+            assert_eq!(of(one, &REMAIN_PERCENT).1, "default", "{one}");
+        }
+        assert_eq!(of("max_op_cache_entries=0", &MAX_ENTRIES).1, "default");
+    }
 }

@@ -122,6 +122,11 @@ impl CompileArgs {
         self.target.as_deref().or_else(|| self.config.get(&TARGET)?.texts.first()?.to_str())
     }
 
+    /// Whether a flag says how many compilers run at once.
+    pub(crate) fn has_jobs_flag(&self) -> bool {
+        self.jobs.is_some()
+    }
+
     pub(crate) fn jobs(&self) -> Option<NonZeroUsize> {
         self.jobs.or_else(|| self.config.parsed(&JOBS, job_count))
     }

@@ -20,13 +20,15 @@ const MAX_TEXT: u64 = 1 << 20;
 /// Less free space in the directory for temporary files is worth a note.
 const LITTLE: u64 = 64 << 20;
 
-/// The limits of the store.
-pub(super) fn store(loaded: &Loaded) -> Vec<Row> {
-    let (size, size_from) = text(&MAX_SIZE, loaded);
-    let (left, left_from) = text(&REMAIN_PERCENT, loaded);
+/// The limits of the store that a build with these flags uses.
+pub(super) fn store(common: &CompileArgs, loaded: &Loaded) -> Vec<Row> {
+    let root = common.store.dir();
+    let root = root.as_deref();
+    let (size, size_from) = text(&MAX_SIZE, loaded, root);
+    let (left, left_from) = text(&REMAIN_PERCENT, loaded, root);
     let size = if size == "-1" { "no limit on the size".to_owned() } else { format!("{size} MiB a target") };
     let mut finding = format!("{size} ({size_from}), of which an eviction leaves {left} % ({left_from})");
-    let entries = in_force(&MAX_ENTRIES, loaded).value;
+    let entries = in_force(&MAX_ENTRIES, loaded, root).value;
     if let ValueOutput { value: Some(entries), origin } = entries {
         let entries = entries.join(" ").trim().parse().unwrap_or(u64::MAX);
         finding.push_str(&format!("; {} a target ({})", counted(entries, "kernel"), origin.text()));
@@ -34,9 +36,9 @@ pub(super) fn store(loaded: &Loaded) -> Vec<Row> {
     vec![Row::ok("store limits", finding)]
 }
 
-fn text(setting: &'static Setting, loaded: &Loaded) -> (String, String) {
-    let ValueOutput { value, origin } = in_force(setting, loaded).value;
-    (value.unwrap_or_default().join(" "), origin.text())
+fn text(setting: &'static Setting, loaded: &Loaded, root: Option<&Path>) -> (String, String) {
+    let ValueOutput { value, origin } = in_force(setting, loaded, root).value;
+    (value.unwrap_or_default().join(" ").trim().to_owned(), origin.text())
 }
 
 /// The limits of this process and of this machine.
@@ -61,11 +63,8 @@ pub(super) fn process(common: &CompileArgs, loaded: &Loaded) -> Vec<Row> {
         format!(" of {all}: this process may use no others (affinity, or a limit of its control group)")
     });
     let (jobs, from) = match common.jobs() {
-        Some(jobs) => {
-            let origin = in_force(&JOBS, loaded).value;
-            let is_configured = origin.value.as_ref().is_some_and(|value| *value == [jobs.to_string()]);
-            (jobs.get(), if is_configured { origin.origin.text() } else { "--jobs".to_owned() })
-        }
+        Some(jobs) if common.has_jobs_flag() => (jobs.get(), "--jobs".to_owned()),
+        Some(jobs) => (jobs.get(), in_force(&JOBS, loaded, None).value.origin.text()),
         None => (usable, "one per processor".to_owned()),
     };
     rows.push(Row::ok("processors", format!("{usable}{others}")));
@@ -135,4 +134,45 @@ pub(super) fn temporary() -> Vec<Row> {
             }
         }
     }]
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests make files")]
+mod tests {
+    use clap::FromArgMatches;
+
+    use super::*;
+    use crate::config::Settings;
+
+    fn common(flags: &[&str]) -> CompileArgs {
+        let command = <CompileArgs as clap::Args>::augment_args(clap::Command::new("doctor"));
+        let line = ["doctor"].iter().chain(flags);
+        CompileArgs::from_arg_matches(&command.get_matches_from(line)).unwrap()
+    }
+
+    #[test]
+    fn the_origin_of_jobs_is_not_guessed() {
+        let mut common = common(&["--jobs", "3"]);
+        let settings = Settings::default();
+        let loaded = settings.load_texts(&["jobs = 3"]);
+        let finding = |common: &CompileArgs| {
+            let rows = process(common, loaded);
+            rows.into_iter().find(|row| row.check == "jobs").unwrap().finding
+        };
+        assert_eq!(finding(&common), "3 compilers at once (--jobs)");
+        common = self::common(&[]);
+        common.config = settings.clone();
+        assert_eq!(finding(&common), "3 compilers at once (/0/opkeep.toml:1:8)");
+    }
+
+    #[test]
+    fn the_store_of_the_flag_has_its_limits() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("op_cache.ini"), "max_op_cache_entries=9\n").unwrap();
+        let settings = Settings::default();
+        let loaded = settings.load_texts(&["store.dir = \"/nowhere\""]);
+        let common = common(&["--op_compiler_cache_dir", dir.path().to_str().unwrap()]);
+        let finding = &store(&common, loaded)[0].finding;
+        assert!(finding.contains("9 kernels a target") && finding.contains("op_cache.ini"), "{finding}");
+    }
 }

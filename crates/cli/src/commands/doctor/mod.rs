@@ -22,7 +22,8 @@ use crate::ui::text::{Text, padding};
 const DETAILS: &str = "\
 Each line is ok, a note, or a problem with what to do. The flags are those of a build: with them, doctor reports on the \
 build that they describe. A test kernel is compiled, loaded and run in a directory that is removed; in the store, files are \
-created and removed; a remote cache is asked for a name that it does not have. Nothing stays.
+created and removed; a remote cache is asked for a name that it does not have. Nothing \
+stays, but after a check without an answer a directory .opkeep-doctor-*, which can be removed.
 
 All checks run at once, and each has a limit: 10 s, and 60 s for compilers. A file system or a server that does not \
 answer is a problem.
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         check("cann", COMPILERS, |args| compilers::cann(&args.common)),
         check("temporary files", OTHERS, |_| limits::temporary()),
         check("store", OTHERS, |args| store::rows(&args.common)),
-        check("store limits", OTHERS, |args| limits::store(args.common.config.load())),
+        check("store limits", OTHERS, |args| limits::store(&args.common, args.common.config.load())),
         check("remote", OTHERS, |args| remote::rows(&args.remote, &args.trust)),
         check("keys", OTHERS, |args| remote::keys(&args.remote, &args.trust)),
         check("limits", OTHERS, |args| limits::process(&args.common, args.common.config.load())),
