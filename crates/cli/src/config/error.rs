@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::owner::trusting;
 use super::value::Place;
 
 /// A setting, or a file of settings, is not valid. No text has a password or a secret key.
@@ -30,7 +31,7 @@ pub(crate) enum ConfigError {
     #[error("invalid value '{value}' for '{variable}': {problem}")]
     Variable { variable: &'static str, value: String, problem: String },
     #[error(
-        "{place}: `{key}` decides which code runs, and `{}` is not a trusted project", dir.display()
+        "{place}: `{key}` decides which code runs or what is deleted, and `{}` is not a trusted project", dir.display()
     )]
     NotTrusted { key: &'static str, place: Place, dir: PathBuf },
     #[error("{place}: `{key}` may not be in the file of a project")]
@@ -53,12 +54,9 @@ impl ConfigError {
             }
             Self::UnknownKey { help, .. } => help.clone(),
             Self::NotOwn { help, .. } => Some(help.clone()),
-            Self::NotTrusted { dir, .. } => Some(format!(
-                "if you trust all who can change that file, `export OPKEEP_TRUSTED_PROJECTS={}` says so, or the line \
-                 trusted-projects = [{:?}] in your own configuration",
-                quoted(dir),
-                dir.to_string_lossy()
-            )),
+            Self::NotTrusted { dir, .. } => {
+                Some(format!("if you trust all who can change that file, {}", trusting(dir)))
+            }
             Self::OtherServer { variable, place, .. } => Some(format!(
                 "if it is for that server, set `remote.url` to the same URL in `{}`; {variable}=FILE names one for this \
                  server; --config /dev/null reads no file",

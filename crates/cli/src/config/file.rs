@@ -155,9 +155,17 @@ impl Reader<'_> {
                 }
                 None => Ok(text.into()),
             },
-            Kind::Program => match text.split_once(' ').unwrap_or((text, "")) {
+            // Spaces separate the program from its arguments.
+            Kind::Program => match text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), "")) {
                 (program, arguments) if program.contains('/') => {
                     let mut command = joined(program)?;
+                    if command.to_string_lossy().contains(char::is_whitespace) {
+                        return Err(format!(
+                            "its path is `{}`, which would be cut at the space; expected a program whose whole path has no \
+                             space, such as a link to it",
+                            command.to_string_lossy()
+                        ));
+                    }
                     if !arguments.is_empty() {
                         command.push(" ");
                         command.push(arguments);

@@ -4,8 +4,8 @@
 //! nearest one above it), the file of the user, that of the system. A file that the user names takes the place of all three.
 //!
 //! The file of a project may have come with a clone or an archive, or be another user's. So (1) it does not count if another
-//! user can have written it, which is a warning; (2) keys that decide which code runs are errors in it, unless the user trusts the
-//! project, by a setting that no project's file has.
+//! user can have written it, which is a warning; (2) keys that decide which code runs, or what is deleted, are errors in it, unless
+//! the user trusts the project, by a setting that no project's file has.
 
 use std::fs::Metadata;
 use std::io::{self, ErrorKind};
@@ -84,6 +84,13 @@ impl Loaded {
             loaded.errors.append(&mut found.errors);
             found.values.into_iter().for_each(|(setting, value)| loaded.add(setting, value));
         }
+        loaded
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_variable(setting: &Setting, name: &'static str, text: &str) -> Self {
+        let mut loaded = Self::default();
+        loaded.add(setting, Value::of_variable(setting, name, text.into()));
         loaded
     }
 
@@ -195,7 +202,7 @@ impl Files<'_> {
     fn own(&mut self, layer: Layer, path: &Path) -> Found {
         let missing = || (file(layer, path, FileState::Missing), FileValues::default());
         match self.fs.open_file(path) {
-            Ok((opened, metadata)) => match self.user.problem(&self.fs, path, &metadata) {
+            Ok((opened, metadata)) => match self.user.problem(&self.fs, layer, path, &metadata) {
                 None => self.read(layer, path, opened, &metadata),
                 Some((problem, help)) => {
                     let error = ConfigError::NotOwn { file: path.to_owned(), problem, help };
@@ -232,7 +239,7 @@ impl Files<'_> {
         };
         let problem = match is_trusted {
             true => None,
-            false => self.user.problem(&self.fs, &path, &metadata).or_else(|| {
+            false => self.user.problem(&self.fs, Layer::Project, &path, &metadata).or_else(|| {
                 let stat = self.fs.open_dir(&dir).and_then(|dir| dir.stat()).ok()?;
                 self.user.problem_of_dir(&dir, &stat)
             }),
@@ -244,7 +251,7 @@ impl Files<'_> {
         let errors = found.values.iter().filter_map(|(setting, value)| {
             let Origin::File(_, place) = &value.origin else { return None };
             let (key, place, dir) = (setting.key, place.clone(), dir.clone());
-            match (setting.in_projects, setting.decides_code && !is_trusted) {
+            match (setting.in_projects, setting.needs_trust && !is_trusted) {
                 (false, _) => Some(ConfigError::NotInProjects { key, place }),
                 (true, true) => Some(ConfigError::NotTrusted { key, place, dir }),
                 (true, false) => None,
@@ -254,7 +261,7 @@ impl Files<'_> {
         if !errors.is_empty() {
             file.state = FileState::Invalid;
             self.loaded.errors.extend(errors);
-            found.values.retain(|(setting, _)| setting.in_projects && (is_trusted || !setting.decides_code));
+            found.values.retain(|(setting, _)| setting.in_projects && (is_trusted || !setting.needs_trust));
         }
         Some((file, found))
     }
@@ -311,6 +318,6 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-fn is_below(fs: &Fs, dir: &Path, above: &Path) -> bool {
+pub(super) fn is_below(fs: &Fs, dir: &Path, above: &Path) -> bool {
     dir.starts_with(above) || fs.resolved(dir).starts_with(fs.resolved(above))
 }

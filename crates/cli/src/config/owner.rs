@@ -9,6 +9,7 @@ use std::path::Path;
 
 use opkeep_fs::{FileStat, Fs};
 
+use super::value::Layer;
 use crate::ui::text::shell_quoted;
 
 const GROUP_WRITES: u32 = 0o020;
@@ -32,49 +33,85 @@ impl User {
         Self { user: rustix::process::geteuid().as_raw(), group: rustix::process::getegid().as_raw() }
     }
 
-    /// Returns why another user may have written the file at `path` with this `opened` metadata, or may replace it.
-    pub(super) fn problem(self, fs: &Fs, path: &Path, opened: &Metadata) -> Option<Problem> {
-        let found = self.problem_of(path, opened.uid(), opened.gid(), opened.mode());
+    /// Returns why another user may have written the file of `layer` at `path` with this `opened` metadata, or may replace it.
+    pub(super) fn problem(self, fs: &Fs, layer: Layer, path: &Path, opened: &Metadata) -> Option<Problem> {
+        let found = self.problem_of_file(layer, path, opened.uid(), opened.gid(), opened.mode());
         found.or_else(|| {
             // A link leads where its owner wants.
             let link = fs.look(path).ok().filter(|link| link.kind == opkeep_fs::FileKind::Link)?;
-            self.problem_of_owner(path, link.user)
+            let problem = self.problem_of_owner(path, link.user)?;
+            Some((problem, self.help_for_owner(layer, path, path.parent(), "chown -h")))
         })
     }
 
-    /// Returns why another user may have created files in the directory, or may replace them.
+    /// Returns why another user may have created files in the directory of a project, or may replace them.
     pub(super) fn problem_of_dir(self, dir: &Path, stat: &FileStat) -> Option<Problem> {
         // In a sticky directory, others can create files, but not replace this user's.
-        let mode = if stat.mode & STICKY == 0 { stat.mode } else { 0 };
-        let owner = if stat.mode & STICKY == 0 { stat.user } else { ROOT };
-        self.problem_of(dir, owner, stat.group, mode)
+        if stat.mode & STICKY != 0 {
+            return None;
+        }
+        match self.problem_of_owner(dir, stat.user) {
+            Some(problem) => Some((problem, self.help_for_owner(Layer::Project, dir, Some(dir), "chown"))),
+            None => self.problem_of_mode(dir, stat.group, stat.mode),
+        }
     }
 
-    fn problem_of(self, path: &Path, owner: u32, group: u32, mode: u32) -> Option<Problem> {
-        self.problem_of_owner(path, owner).or_else(|| {
-            let quoted = shell_quoted(&path.to_string_lossy());
-            let mode_shown = mode & 0o7777;
-            if mode & OTHERS_WRITE != 0 {
-                let problem = format!("every user can write to `{}` (mode {mode_shown:04o})", path.display());
-                return Some((problem, format!("`chmod go-w {quoted}` ends that")));
-            }
-            // Many systems give each user a group of the same number, and let it write.
-            let is_private = group == self.group && group == self.user;
-            (mode & GROUP_WRITES != 0 && !is_private).then(|| {
-                let problem =
-                    format!("group {group} can write to `{}` (mode {mode_shown:04o})", path.display());
-                (problem, format!("`chmod g-w {quoted}` ends that"))
-            })
-        })
+    fn problem_of_file(
+        self,
+        layer: Layer,
+        path: &Path,
+        owner: u32,
+        group: u32,
+        mode: u32,
+    ) -> Option<Problem> {
+        match self.problem_of_owner(path, owner) {
+            Some(problem) => Some((problem, self.help_for_owner(layer, path, path.parent(), "chown"))),
+            None => self.problem_of_mode(path, group, mode),
+        }
     }
 
-    fn problem_of_owner(self, path: &Path, owner: u32) -> Option<Problem> {
+    fn problem_of_owner(self, path: &Path, owner: u32) -> Option<String> {
         (owner != self.user && owner != ROOT).then(|| {
-            let problem =
-                format!("the owner of `{}` is user {owner}, expected {} or root", path.display(), self.user);
-            let quoted = shell_quoted(&path.to_string_lossy());
-            (problem, format!("if that user is trusted, `export OPKEEP_TRUSTED_PROJECTS={quoted}` says so"))
+            format!("the owner of `{}` is user {owner}, expected {} or root", path.display(), self.user)
         })
+    }
+
+    /// Returns what helps if another user owns `path`. Only projects, which are directories, can be trusted.
+    fn help_for_owner(self, layer: Layer, path: &Path, project: Option<&Path>, chown: &str) -> String {
+        let owner = if layer == Layer::System { ROOT } else { self.user };
+        match (layer, project) {
+            (Layer::Project, Some(project)) => format!("if that user is trusted, {}", trusting(project)),
+            _ => {
+                let quoted = shell_quoted(&path.to_string_lossy());
+                format!("if its content is yours, `{chown} {owner} {quoted}`, run by root, says so")
+            }
+        }
+    }
+
+    fn problem_of_mode(self, path: &Path, group: u32, mode: u32) -> Option<Problem> {
+        let quoted = shell_quoted(&path.to_string_lossy());
+        let mode_shown = mode & 0o7777;
+        if mode & OTHERS_WRITE != 0 {
+            let problem = format!("every user can write to `{}` (mode {mode_shown:04o})", path.display());
+            return Some((problem, format!("`chmod go-w {quoted}` ends that")));
+        }
+        // Many systems give each user a group of the same number, and let it write.
+        let is_private = group == self.group && group == self.user;
+        (mode & GROUP_WRITES != 0 && !is_private).then(|| {
+            let problem = format!("group {group} can write to `{}` (mode {mode_shown:04o})", path.display());
+            (problem, format!("`chmod g-w {quoted}` ends that"))
+        })
+    }
+}
+
+/// Returns how the project in `dir` becomes a trusted one.
+pub(super) fn trusting(dir: &Path) -> String {
+    let dir = dir.to_string_lossy();
+    let line = format!("the line trusted-projects = [{dir:?}] in your own configuration");
+    match dir.contains(':') {
+        // The variable separates directories by colons.
+        true => format!("{line} says so"),
+        false => format!("`export OPKEEP_TRUSTED_PROJECTS={}` says so, or {line}", shell_quoted(&dir)),
     }
 }
 
@@ -85,12 +122,18 @@ pub(super) fn is_readable_by_others(opened: &Metadata) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
+    use super::super::load::is_below;
+    use super::super::table::TRUSTED_PROJECTS;
+    use super::super::value::Value;
     use super::*;
 
     const ME: User = User { user: 1000, group: 1000 };
 
     fn problem(user: User, owner: u32, group: u32, mode: u32) -> Option<String> {
-        user.problem_of(Path::new("/p/opkeep.toml"), owner, group, mode).map(|(problem, _)| problem)
+        let path = Path::new("/p/opkeep.toml");
+        user.problem_of_file(Layer::Project, path, owner, group, mode).map(|(problem, _)| problem)
     }
 
     #[test]
@@ -100,6 +143,42 @@ mod tests {
         let other = problem(ME, 1001, 1000, 0o600).unwrap();
         assert_eq!(other, "the owner of `/p/opkeep.toml` is user 1001, expected 1000 or root");
         assert!(problem(ME, 1000, 1000, 0o646).unwrap().starts_with("every user can write"));
+    }
+
+    /// Returns what helps if another user owns the file.
+    fn help(layer: Layer, path: &Path) -> String {
+        ME.problem_of_file(layer, path, 1001, 1000, 0o600).unwrap().1
+    }
+
+    #[test]
+    fn the_suggested_directory_is_that_of_the_project() {
+        let fs = Fs::new();
+        for dir in ["/p", "/p q/it's"] {
+            let path = Path::new(dir).join("opkeep.toml");
+            let mut stat = fs.open_dir(Path::new("/")).and_then(|root| root.stat()).unwrap();
+            (stat.user, stat.mode) = (1001, 0o755);
+            for help in [help(Layer::Project, &path), ME.problem_of_dir(Path::new(dir), &stat).unwrap().1] {
+                let (_, rest) = help.split_once("OPKEEP_TRUSTED_PROJECTS=").unwrap();
+                let suggested = rest.split_once("` says so").unwrap().0;
+                assert_eq!(suggested, shell_quoted(dir), "{help}");
+                // As the variable is read.
+                let text = OsString::from(dir);
+                let value = Value::of_variable(&TRUSTED_PROJECTS, "OPKEEP_TRUSTED_PROJECTS", text);
+                assert!(value.paths().any(|trusted| is_below(&fs, Path::new(dir), &trusted)), "{help}");
+            }
+        }
+        let help = help(Layer::Project, Path::new("/a:b/opkeep.toml"));
+        assert!(!help.contains("export") && help.contains("trusted-projects = [\"/a:b\"]"), "{help}");
+    }
+
+    #[test]
+    fn the_own_file_gets_another_owner() {
+        let path = Path::new("/c/opkeep.toml");
+        assert!(help(Layer::User, path).contains("`chown 1000 /c/opkeep.toml`"));
+        assert!(help(Layer::System, path).contains("`chown 0 /c/opkeep.toml`"));
+        for layer in [Layer::User, Layer::System] {
+            assert!(!help(layer, path).contains("OPKEEP_TRUSTED_PROJECTS"));
+        }
     }
 
     #[test]

@@ -49,9 +49,9 @@ pub(crate) struct Setting {
     pub(crate) variables: &'static [Variable],
     /// Whether an empty variable is a value, as if it was not empty.
     pub(crate) empty_counts: bool,
-    /// Whether the value decides which code runs: which compiler, which kernels, whose keys. A project's file gives such a value
-    /// only if the user trusts the project.
-    pub(crate) decides_code: bool,
+    /// Whether the value decides which code runs (which compiler, which kernels, whose keys), or what is deleted: limits evict
+    /// kernels of all projects. A project's file gives such a value only if the user trusts the project.
+    pub(crate) needs_trust: bool,
     /// Whether a project's file may have it at all.
     pub(crate) in_projects: bool,
     /// The value if unset, in words.
@@ -87,7 +87,7 @@ const TEXT: Setting = Setting {
     flag: None,
     variables: &[],
     empty_counts: false,
-    decides_code: false,
+    needs_trust: false,
     in_projects: true,
     default: "none",
     example: "",
@@ -95,7 +95,7 @@ const TEXT: Setting = Setting {
 };
 
 /// What the settings have in common that `opkeep-remote` reads from variables, and judges.
-const REMOTE: Setting = Setting { checks_variables: false, empty_counts: true, decides_code: true, ..TEXT };
+const REMOTE: Setting = Setting { checks_variables: false, empty_counts: true, needs_trust: true, ..TEXT };
 
 pub(crate) static TARGET: Setting = Setting {
     key: "target",
@@ -149,7 +149,7 @@ pub(crate) static TRUSTED_PROJECTS: Setting = Setting {
     variables: &[variable("OPKEEP_TRUSTED_PROJECTS")],
     in_projects: false,
     example: "[\"/home/me/work\"]",
-    help: "Directories with projects whose `opkeep.toml` may decide which code runs, at or below them.",
+    help: "Directories with projects whose `opkeep.toml` may decide which code runs and what is deleted, at or below them.",
     ..TEXT
 };
 
@@ -158,7 +158,7 @@ pub(crate) static STORE_DIR: Setting = Setting {
     kind: Kind::Path,
     flag: Some("op_compiler_cache_dir"),
     variables: &[variable("OPKEEP_CACHE_DIR"), Variable { name: "ASCEND_CACHE_PATH", below: Some("opkeep") }],
-    decides_code: true,
+    needs_trust: true,
     default: "`$XDG_CACHE_HOME/opkeep`, if unset `~/.cache/opkeep`",
     example: "\"/scratch/me/opkeep\"",
     help: "The store's directory.",
@@ -182,7 +182,7 @@ pub(crate) static TRUSTED_OWNERS: Setting = Setting {
     check: |text| checks::user_id(text).map(drop),
     flag: Some("trusted-owner"),
     variables: &[variable("OPKEEP_TRUSTED_OWNERS")],
-    decides_code: true,
+    needs_trust: true,
     example: "[1000]",
     help: "The user IDs of other users whose stored kernels may be used.",
     ..TEXT
@@ -194,6 +194,7 @@ pub(crate) static MAX_SIZE: Setting = Setting {
     check: checks::max_size,
     checks_variables: false,
     variables: &[variable("ASCEND_MAX_OP_CACHE_SIZE")],
+    needs_trust: true,
     default: "500",
     example: "2000",
     help: "The limit of each target's directory in MiB; -1 for no limit.",
@@ -206,6 +207,7 @@ pub(crate) static REMAIN_PERCENT: Setting = Setting {
     check: checks::remain_percent,
     checks_variables: false,
     variables: &[variable("ASCEND_REMAIN_CACHE_SIZE_RATIO")],
+    needs_trust: true,
     default: "50",
     example: "50",
     help: "The part of the limit that an eviction leaves, in percent.",
@@ -218,6 +220,7 @@ pub(crate) static MAX_ENTRIES: Setting = Setting {
     check: checks::max_entries,
     checks_variables: false,
     variables: &[variable("OPKEEP_MAX_CACHE_ENTRIES")],
+    needs_trust: true,
     default: "no limit",
     example: "10000",
     help: "The limit on the number of kernels of each target.",
@@ -333,7 +336,7 @@ pub(crate) static CC: Setting = Setting {
     key: "compiler.cc",
     kind: Kind::Program,
     variables: &[variable("CC")],
-    decides_code: true,
+    needs_trust: true,
     default: "the first of cc, gcc and clang",
     example: "\"clang-16\"",
     help: "The C compiler of the target cpu, and arguments for it.",
@@ -345,7 +348,7 @@ pub(crate) static CANN: Setting = Setting {
     kind: Kind::Path,
     flag: Some("cann"),
     variables: &[variable("ASCEND_HOME_PATH"), variable("ASCEND_TOOLKIT_HOME"), variable("ASCEND_OPP_PATH")],
-    decides_code: true,
+    needs_trust: true,
     default: "the usual directories",
     example: "\"/usr/local/Ascend/ascend-toolkit/latest\"",
     help: "The directory of the CANN toolkit.",
@@ -368,7 +371,7 @@ pub(crate) static TOOLCHAIN_INPUTS: Setting = Setting {
     kind: Kind::Paths,
     flag: Some("toolchain-input"),
     variables: &[variable("OPKEEP_TOOLCHAIN_INPUTS")],
-    decides_code: true,
+    needs_trust: true,
     example: "[\"include\"]",
     help: "Files and directories that the compiler reads for some kernels. Flags add to them.",
     ..TEXT

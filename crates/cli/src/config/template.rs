@@ -50,7 +50,7 @@ pub(crate) fn reference() -> String {
             None => format!("`{}`", it.name),
         });
         let variables = variables.collect::<Vec<_>>().join(", ");
-        let mark = if setting.decides_code { " \\*" } else { "" };
+        let mark = if setting.needs_trust { " \\*" } else { "" };
         text.push_str(&format!(
             "| `{}`{mark} | {flag} | {} | {} | {} For example `{}`. |\n",
             setting.key, variables, setting.default, setting.help, setting.example

@@ -203,6 +203,35 @@ fn each_command_shares_the_settings_of_its_line() {
     }
 }
 
+/// What a project's file may not set by itself: what runs, and what is deleted from the store that the user's projects share.
+#[test]
+fn what_runs_and_what_is_deleted_needs_trust() {
+    let may_set =
+        ["target", "jobs", "nice", "deadline", "store.mode", "store.build-records", "compiler.cann-driver"];
+    let found = ALL.iter().filter(|setting| setting.in_projects && !setting.needs_trust);
+    assert_eq!(found.map(|setting| setting.key).collect::<Vec<_>>(), may_set);
+}
+
+#[test]
+fn a_program_below_a_directory_with_a_space_is_refused() {
+    let of = |dir: &str, program: &str| {
+        let file = Path::new(dir).join("opkeep.toml");
+        let mut found = parse(Layer::User, &file, &format!("compiler.cc = {program:?}"));
+        found.errors.pop().map_or_else(
+            || found.values[0].1.text().to_string_lossy().into_owned(),
+            |error| error.to_string(),
+        )
+    };
+    assert_eq!(of("/c", "./cc -O1"), "/c/./cc -O1");
+    assert_eq!(of("/c d", "cc -O1"), "cc -O1");
+    assert_eq!(of("/c d", "/usr/bin/cc -O1"), "/usr/bin/cc -O1");
+    // The backend would run `/c`.
+    for (dir, program) in [("/c d", "./cc -O1"), ("/c d", " ./cc"), ("/c\td", "./cc")] {
+        let error = of(dir, program);
+        assert!(error.contains("invalid value") && error.contains("has no space"), "{error}");
+    }
+}
+
 /// Errors have the place, the problem, and help: as they are printed.
 #[test]
 fn errors_are_unchanged() {

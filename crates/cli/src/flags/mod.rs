@@ -18,7 +18,7 @@ Environment:
     without --target, --jobs, --nice, --deadline, --op_compiler_cache_mode, --trusted-owner (separated by commas),
     --cann-driver
   OPKEEP_TRUSTED_PROJECTS
-    directories, separated by colons, whose opkeep.toml may decide which code runs
+    directories, separated by colons, whose opkeep.toml may decide which code runs and what is deleted
   OPKEEP_TOOLCHAIN_INPUTS
     files and directories, separated by colons, that are part of the compiler
   OPKEEP_CACHE_DIR
