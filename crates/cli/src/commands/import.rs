@@ -19,7 +19,7 @@ use crate::ui::env;
 use crate::ui::json::{self, DirError};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::registry::registry;
-use crate::ui::text::{Text, bytes, counted};
+use crate::ui::text::{Text, bytes, counted, quotable};
 
 /// The details of import.
 const DETAILS: &str = "\
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     progress.done();
     let report = report?;
     for (dir, error) in &report.unreadable_dirs {
-        output.print_error(&anyhow::anyhow!("cannot read `{}`: {error}", dir.display()));
+        output.print_error(&anyhow::anyhow!("cannot read `{}`: {error}", quotable(dir)));
     }
     report.warnings.iter().for_each(|warning| output.print_warning(warning));
     let totals = Totals::of(&report);

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::ui::help::blocks;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, counted};
+use crate::ui::text::{Text, counted, quotable};
 
 /// The details of man.
 const DETAILS: &str = "\
@@ -45,10 +45,10 @@ pub(crate) fn run(args: &Args, mut command: clap::Command, output: &Output) -> a
     add_pages(&command, &mut pages)?;
     let fs = Fs::new();
     let dir: &Path = &args.dir;
-    fs.create_dirs(dir, 0o755).with_context(|| format!("cannot create `{}`", dir.display()))?;
+    fs.create_dirs(dir, 0o755).with_context(|| format!("cannot create `{}`", quotable(dir)))?;
     for (name, page) in &pages {
         let path = dir.join(name);
-        fs.replace(&path, &[page], 0o644).with_context(|| format!("cannot write `{}`", path.display()))?;
+        fs.replace(&path, &[page], 0o644).with_context(|| format!("cannot write `{}`", quotable(&path)))?;
     }
     let text = Text::of(format_args!("{} in {}", counted(pages.len(), "page"), dir.display()));
     let pages = pages.into_iter().map(|(name, _)| name).collect();

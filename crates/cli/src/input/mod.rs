@@ -18,7 +18,7 @@ use opkeep_descriptor::{Descriptor, MAX_INFO_BYTES, read_info};
 use opkeep_framework_cache::{Links, Tree};
 use opkeep_fs::{FileId, Fs};
 
-use crate::ui::text::counted;
+use crate::ui::text::{counted, quotable};
 
 /// Reads a file of at most `limit` bytes.
 pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
@@ -58,13 +58,13 @@ pub(crate) fn can_read(path: &Path) -> anyhow::Result<()> {
     let fs = Fs::new();
     let found = fs.metadata(path);
     let opened = found.and_then(|found| if found.is_dir() { fs.open_dir(path).map(drop) } else { Ok(()) });
-    opened.with_context(|| format!("cannot read `{}`", path.display()))
+    opened.with_context(|| format!("cannot read `{}`", quotable(path)))
 }
 
 /// Reads an operator descriptor.
 pub(crate) fn read_descriptor(path: &Path) -> anyhow::Result<Descriptor> {
     let bytes = read_file(path, MAX_INFO_BYTES)?;
-    read_info(&bytes).with_context(|| format!("`{}`", path.display()))
+    read_info(&bytes).with_context(|| format!("`{}`", quotable(path)))
 }
 
 /// Whether the file at `path` holds a network: by the extension; without a known one, by the content, since descriptors
@@ -85,7 +85,7 @@ pub(crate) fn with_path(path: &Path, error: impl std::error::Error + Send + Sync
     let shown = path.display().to_string();
     let has_path = error.to_string().contains(&shown);
     let error = anyhow::Error::new(error);
-    if has_path { error } else { error.context(format!("`{shown}`")) }
+    if has_path { error } else { error.context(format!("`{}`", quotable(&shown))) }
 }
 
 /// Returns the path without links to the file at `path`; `path` itself if it cannot be resolved.
@@ -151,12 +151,12 @@ pub(crate) fn files(
             .for_each(|(path, error)| found.unreadable(&path, cannot_read(&path, error)));
         for path in tree.too_deep {
             let error =
-                anyhow::anyhow!("`{}` is nested too deep; name it on the command line", path.display());
+                anyhow::anyhow!("`{}` is nested too deep; name it on the command line", quotable(&path));
             found.unreadable(&path, error);
         }
         found.not_followed.extend(tree.not_followed);
         if is_empty {
-            let error = anyhow::anyhow!("there is no {kind} file in `{}`", input.display());
+            let error = anyhow::anyhow!("there is no {kind} file in `{}`", quotable(input));
             found.unreadable(input, error);
         }
     }
@@ -164,5 +164,5 @@ pub(crate) fn files(
 }
 
 fn cannot_read(directory: &Path, error: std::io::Error) -> anyhow::Error {
-    anyhow::Error::new(error).context(format!("cannot read the directory `{}`", directory.display()))
+    anyhow::Error::new(error).context(format!("cannot read the directory `{}`", quotable(directory)))
 }

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use crate::ui::text::quotable;
 use anyhow::{Context, ensure};
 use opkeep_fs::Fs;
 
@@ -17,7 +18,7 @@ pub(crate) fn check_replaced(
     head_bytes: u64,
     is_own: impl FnOnce(&[u8]) -> bool,
 ) -> anyhow::Result<()> {
-    let shown = path.display();
+    let shown = quotable(path);
     let is_file = Fs::new().metadata(path).is_ok_and(|found| found.is_file());
     let file = match Fs::new().open_file(path) {
         Ok((file, _)) => file,

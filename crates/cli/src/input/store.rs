@@ -10,6 +10,7 @@ use opkeep_store::{Access, Store, StoreConfig, StoreError, TargetStore, is_store
 use crate::flags::store::StoreArgs;
 use crate::setup;
 use crate::ui::output::Output;
+use crate::ui::text::quotable;
 
 /// A store, or one of its targets.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl StorePath {
     ) -> anyhow::Result<Option<Store>> {
         let store = open_existing(setup::store_at(self.root.clone(), args), access, output)?;
         if store.is_none() && args.cache_dir.is_some() {
-            bail!("there is no store at `{}`, which --op_compiler_cache_dir names", self.root.display());
+            bail!("there is no store at `{}`, which --op_compiler_cache_dir names", quotable(&self.root));
         }
         Ok(store)
     }

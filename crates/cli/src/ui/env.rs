@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ui::text::quotable;
 use anyhow::{Context, bail};
 use opkeep::ViewConfig;
 use opkeep_artifact::is_safe_file_name;
@@ -144,7 +145,7 @@ pub(crate) fn kernel_meta() -> anyhow::Result<ViewConfig> {
 fn toolchain_inputs(declared: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let absolute = |path: &PathBuf| {
         std::path::absolute(path)
-            .with_context(|| format!("`{}`: the current directory is gone", path.display()))
+            .with_context(|| format!("`{}`: the current directory is gone", quotable(path)))
     };
     declared.iter().map(absolute).collect()
 }

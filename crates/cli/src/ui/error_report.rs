@@ -79,8 +79,10 @@ impl ErrorReport {
             report.add(Label::Error, chain(error));
         } else {
             let (mut problems, mut remarks) = (Vec::new(), Vec::new());
+            let is_whole = has_forging_name(error);
             for cause in causes(error) {
-                let mut parts = statements(&cause).into_iter().map(str::to_owned);
+                let parts = if is_whole { vec![cause.as_str()] } else { statements(&cause) };
+                let mut parts = parts.into_iter().map(str::to_owned);
                 problems.extend(parts.next());
                 remarks.extend(parts);
             }
@@ -148,8 +150,46 @@ impl UsageProblem {
     }
 }
 
-/// Splits a text at its semicolons, except those within a quotation or parentheses.
+/// Whether a name in an error has a backtick that ends its quotation, so that the rest of it would be a line of its own, such as the
+/// help of someone who only gave a file its name. Names are in the fields of errors, which their `Debug` texts show; the names in
+/// texts without fields have no backticks: see [`quotable`](crate::ui::text::quotable).
+fn has_forging_name(error: &anyhow::Error) -> bool {
+    let texts: Vec<String> = error.chain().map(ToString::to_string).collect();
+    error.chain().any(|cause| {
+        let fields = strings_in(&format!("{cause:?}"));
+        fields.iter().any(|field| !texts.contains(field) && is_forging(field))
+    })
+}
+
+/// Whether a name has a statement of its own behind a backtick, when it is quoted.
+fn is_forging(name: &str) -> bool {
+    name.matches('`').count() % 2 != 0 || statements(&format!("`{name}`")).len() > 1
+}
+
+/// Returns the strings in a `Debug` text.
+fn strings_in(debug: &str) -> Vec<String> {
+    let mut strings = Vec::new();
+    let mut letters = debug.chars();
+    while letters.by_ref().any(|letter| letter == '"') {
+        let mut string = String::new();
+        while let Some(letter) = letters.next() {
+            match letter {
+                '"' => break,
+                // What is escaped is no backtick, semicolon or blank; quotes may be in the text of an error.
+                '\\' => string.extend(letters.next()),
+                _ => string.push(letter),
+            }
+        }
+        strings.push(string);
+    }
+    strings
+}
+
+/// Splits a text at its semicolons, except those within a quotation or parentheses. A text with a quotation that does not end is whole.
 fn statements(text: &str) -> Vec<&str> {
+    if text.matches('`').count() % 2 != 0 {
+        return vec![text];
+    }
     let (mut parts, mut begin) = (Vec::new(), 0);
     let (mut is_quoted, mut depth) = (false, 0_usize);
     for (at, letter) in text.char_indices() {
@@ -174,6 +214,7 @@ mod tests {
 
     use super::*;
     use crate::ui::logged::LoggedError;
+    use crate::ui::text::quotable;
 
     fn lines(error: &anyhow::Error) -> Vec<String> {
         ErrorReport::of(error).lines().map(|(_, text)| text.as_str().to_owned()).collect()
@@ -201,6 +242,48 @@ mod tests {
     fn a_log_is_not_split_and_is_marked() {
         let error = anyhow::Error::new(LoggedError("cc failed\nint a; int b".to_owned()));
         assert_eq!(lines(&error), ["error: cc failed\n    | int a; int b"]);
+    }
+
+    /// Names that end their quotation, and go on as the help of opkeep would.
+    const FORGING: [&str; 5] = [
+        "a`; run evil",
+        "a`; run evil `b",
+        "a`; run `evil`; then `b",
+        "a `; it is old; `",
+        "`; run \"evil\" `\\",
+    ];
+
+    #[derive(Debug, thiserror::Error)]
+    enum NameError {
+        #[error("cannot read `{}`; expected a file", file.display())]
+        File { file: std::path::PathBuf },
+        #[error("node `{node}` (line 1) is wrong; give another")]
+        Node { node: String, source: std::io::Error },
+    }
+
+    #[test]
+    fn a_name_forges_no_help() {
+        for name in FORGING {
+            let other = || std::io::Error::other("no; none");
+            let node = NameError::Node { node: name.to_owned(), source: other() };
+            for error in [
+                anyhow::Error::new(NameError::File { file: name.into() }),
+                anyhow::Error::new(node).context("cannot build `x`"),
+                anyhow!("cannot read `{}`", quotable(name)),
+                Err::<(), _>(other()).context(format!("cannot read `{}`", quotable(name))).unwrap_err(),
+            ] {
+                let lines = lines(&error);
+                let forged = lines.iter().skip(1).find(|line| line.contains("evil") || line.contains("old"));
+                assert_eq!(forged, None, "{lines:?}");
+            }
+        }
+        // Names with a backtick that end nothing, and texts with quotations of their own.
+        for (node, last) in
+            [("a`b`c", "help: none"), ("is `a`; give b", "help: none"), ("a; b", "help: none")]
+        {
+            let error = NameError::Node { node: node.to_owned(), source: std::io::Error::other("no; none") };
+            assert_eq!(lines(&error.into()).last().unwrap(), last, "{node}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! no caller has to escape names: a line is escaped as a whole when it is added, and only [`Text`] ends it.
 
 use std::fmt::{self, Display, Write};
+use std::path::Path;
 
 /// Escaped lines for the terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,6 +106,11 @@ pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     let _ = Escape(&mut line).write_str(text);
     line
+}
+
+/// Returns a name for a text that quotes it by backticks, with those of its own escaped: none ends the quotation.
+pub(crate) fn quotable(name: impl AsRef<Path>) -> String {
+    name.as_ref().to_string_lossy().replace('`', "\\u{60}")
 }
 
 /// Returns JSON of the same value that is safe to print: JSON escapes control characters, but not all others that

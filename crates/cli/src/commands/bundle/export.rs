@@ -24,7 +24,7 @@ use crate::setup;
 use crate::setup::targets::split_by_target;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, bytes, columns, counted};
+use crate::ui::text::{Text, bytes, columns, counted, quotable};
 
 /// The details of export.
 const DETAILS: &str = "\
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let wanted = wanted(args, output, &cancel)?;
     let store_path = StorePath::default_store(&args.common.store)?;
     let store = store_path.open(Access::ReadOnly, &args.common.store, output)?;
-    let store = store.with_context(|| format!("there is no store at `{}`", store_path.root.display()))?;
+    let store = store.with_context(|| format!("there is no store at `{}`", quotable(&store_path.root)))?;
     let targets = targets(args, &store)?;
 
     let out = Sink::create(&args.output, output)?;
@@ -143,7 +143,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
             json.targets = contents(&written.index);
             // Another program may have written there meanwhile.
             refuse_replacing(args, &trust)?;
-            written.out.publish().with_context(|| format!("cannot write `{}`", args.output.display()))?;
+            written.out.publish().with_context(|| format!("cannot write `{}`", quotable(&args.output)))?;
             json.file = Some(json::path(&args.output));
             if has_problems { ExitStatus::Problems } else { ExitStatus::Success }
         }
@@ -229,7 +229,7 @@ fn wanted(args: &Args, output: &Output, cancel: &CancelToken) -> anyhow::Result<
 /// Reads keys, one a line. Empty lines, and what follows a `#`, do not count.
 fn read_keys(path: &Path) -> anyhow::Result<BTreeSet<Digest>> {
     let bytes = read_file(path, MAX_KEYS)?;
-    let text = str::from_utf8(&bytes).with_context(|| format!("`{}` is not UTF-8", path.display()))?;
+    let text = str::from_utf8(&bytes).with_context(|| format!("`{}` is not UTF-8", quotable(path)))?;
     let mut keys = BTreeSet::new();
     for (number, line) in (1..).zip(text.lines()) {
         let word = line.split('#').next().unwrap_or_default().trim();
@@ -237,7 +237,7 @@ fn read_keys(path: &Path) -> anyhow::Result<BTreeSet<Digest>> {
             continue;
         }
         let key = word.parse::<Digest>();
-        keys.insert(key.with_context(|| format!("`{}`, line {number}: expected a key", path.display()))?);
+        keys.insert(key.with_context(|| format!("`{}`, line {number}: expected a key", quotable(path)))?);
     }
     ensure!(!keys.is_empty(), "there is no key in `{}`; expected one a line", path.display());
     Ok(keys)
@@ -350,7 +350,7 @@ impl Sink {
     fn create(path: &Path, output: &Output) -> anyhow::Result<Self> {
         if path != Path::new(STANDARD) {
             let file = Fs::new().output_file(path, 0o666);
-            return Ok(Self::File(file.with_context(|| format!("cannot write `{}`", path.display()))?));
+            return Ok(Self::File(file.with_context(|| format!("cannot write `{}`", quotable(path)))?));
         }
         ensure!(
             output.has_standard_streams(),

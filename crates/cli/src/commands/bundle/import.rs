@@ -26,7 +26,7 @@ use crate::input::store::threads;
 use crate::setup;
 use crate::ui::json::{self, FileError, OrError};
 use crate::ui::output::{ExitStatus, Output, chain};
-use crate::ui::text::{Text, counted};
+use crate::ui::text::{Text, counted, quotable};
 
 /// The details of import.
 const DETAILS: &str = "\
@@ -148,7 +148,7 @@ impl Import {
         let mut reader = source::open(path, &mut self.standard)?;
         let signed_by = reader.check_signature(&self.trust.policy, &self.trust.namespace);
         let signed_by = signed_by.map_err(|untrusted| untrusted.in_namespace(&self.trust.namespace));
-        let signed_by = signed_by.with_context(|| format!("`{}` is not taken", path.display()))?;
+        let signed_by = signed_by.with_context(|| format!("`{}` is not taken", quotable(path)))?;
         let mut imported = ImportedFile {
             file: json::path(path),
             bytes: reader.bytes(),

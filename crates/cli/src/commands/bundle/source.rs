@@ -9,6 +9,7 @@ use opkeep_bundle::{BundleReader, HEAD_BYTES, may_be_bundle};
 use opkeep_fs::Fs;
 
 use crate::ui::output::Output;
+use crate::ui::text::quotable;
 
 /// The name of the standard input and the standard output.
 pub(crate) const STANDARD: &str = "-";
@@ -48,8 +49,8 @@ fn copy_standard_input(output: &Output) -> anyhow::Result<File> {
 /// It cannot be read, or it is no bundle, or it is the standard input for a second time.
 pub(crate) fn open(path: &Path, standard: &mut StandardInput) -> anyhow::Result<BundleReader<File>> {
     let file = match path == Path::new(STANDARD) {
-        false => Fs::new().open_file(path).with_context(|| format!("cannot read `{}`", path.display()))?.0,
+        false => Fs::new().open_file(path).with_context(|| format!("cannot read `{}`", quotable(path)))?.0,
         true => standard.take().context("the standard input is read once")??,
     };
-    BundleReader::open(file).with_context(|| format!("`{}`", path.display()))
+    BundleReader::open(file).with_context(|| format!("`{}`", quotable(path)))
 }

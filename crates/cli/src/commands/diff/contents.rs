@@ -15,6 +15,7 @@ use crate::input::read_file;
 use crate::input::store::{StorePath, open_existing, threads};
 use crate::setup;
 use crate::ui::output::Output;
+use crate::ui::text::quotable;
 
 /// The size and the digest of a file, or of what is in an entry.
 pub(super) struct Content {
@@ -37,7 +38,7 @@ pub(super) fn of_files(dir: &Path) -> anyhow::Result<BTreeMap<String, Content>> 
         return Err(error.into());
     }
     if let Some(path) = tree.too_deep.first() {
-        bail!("`{}` is nested too deep", path.display());
+        bail!("`{}` is nested too deep", quotable(path));
     }
     tree.files.iter().map(|path| content(path)).collect()
 }
@@ -72,7 +73,7 @@ pub(super) fn of_store(
         };
         let ReadHeads { read, unread } = read_heads(&target, threads(None), &cancel, read)?;
         if let Some(problem) = unread.problem() {
-            bail!("cannot compare target {name} of `{}`: {problem}", path.root.display());
+            bail!("cannot compare target {name} of `{}`: {problem}", quotable(&path.root));
         }
         for (key, content) in read {
             let name = match path.target {

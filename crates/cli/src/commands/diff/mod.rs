@@ -16,7 +16,7 @@ use crate::input::store::StorePath;
 use crate::input::{can_read, read_file};
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, bytes, counted, shell_quoted, shortened};
+use crate::ui::text::{Text, bytes, counted, quotable, shell_quoted, shortened};
 
 /// The details of diff.
 const DETAILS: &str = "\
@@ -95,11 +95,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
                 b,
             ),
             (None, None) => directories("directories", &of_files(a)?, &of_files(b)?, a, b),
-            (Some(_), None) => bail!("`{}` is a store, and `{}` is none", a.display(), b.display()),
-            (None, Some(_)) => bail!("`{}` is a store, and `{}` is none", b.display(), a.display()),
+            (Some(_), None) => bail!("`{}` is a store, and `{}` is none", quotable(a), quotable(b)),
+            (None, Some(_)) => bail!("`{}` is a store, and `{}` is none", quotable(b), quotable(a)),
         },
         _ => {
-            bail!("`{}` and `{}` are a file and a directory; give two of one kind", a.display(), b.display())
+            bail!("`{}` and `{}` are a file and a directory; give two of one kind", quotable(a), quotable(b))
         }
     };
     (diff.a, diff.b) = (json::path(a), json::path(b));
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 fn files(a: &Path, b: &Path) -> anyhow::Result<(DiffOutput, Text)> {
     let suffix = |path: &Path| path.extension().unwrap_or_default().to_os_string();
     if suffix(a) != suffix(b) {
-        bail!("`{}` and `{}` are files of different kinds", a.display(), b.display());
+        bail!("`{}` and `{}` are files of different kinds", quotable(a), quotable(b));
     }
     let limit = opkeep_store::MAX_ENTRY_BYTES;
     let (one, other) = (read_file(a, limit)?, read_file(b, limit)?);

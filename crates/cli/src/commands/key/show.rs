@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::line::line;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::Text;
+use crate::ui::text::{Text, quotable};
 
 /// The details of show.
 const DETAILS: &str = "\
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     }
     let (kind, keys) = read(&args.file)?;
     if keys.is_empty() {
-        bail!("there is no key in `{}`; expected keys as NAME:BASE64", args.file.display());
+        bail!("there is no key in `{}`; expected keys as NAME:BASE64", quotable(&args.file));
     }
     let mut text = Text::default();
     keys.iter().for_each(|key| text.line(line(key)));

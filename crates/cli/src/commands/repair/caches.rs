@@ -19,7 +19,7 @@ use crate::input;
 use crate::input::store::{self, threads};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::progress::Progress;
-use crate::ui::text::counted;
+use crate::ui::text::{counted, quotable};
 
 /// The maximum number of bytes of a file with a device map, which has a few lines.
 const MAX_MAP: u64 = 1 << 20;
@@ -91,9 +91,9 @@ fn find_caches(paths: &[PathBuf]) -> anyhow::Result<Found> {
     for path in paths {
         // A store's directory may only be the single path: the caches beside the store are then found in it, too.
         if paths.len() > 1 && store::StorePath::of(path).is_some() {
-            bail!("`{}` is a store: give it as the only path", path.display());
+            bail!("`{}` is a store: give it as the only path", quotable(path));
         }
-        let found = find(path).with_context(|| format!("cannot read `{}`", path.display()));
+        let found = find(path).with_context(|| format!("cannot read `{}`", quotable(path)));
         let mut found = match found {
             Ok(found) => found,
             // For a file, the error states the type of the file.

@@ -10,7 +10,7 @@ use super::args::Args;
 use super::causes::list;
 use crate::ui::json::{self, OrError};
 use crate::ui::output::{ExitStatus, Output, chain};
-use crate::ui::text::{Text, counted};
+use crate::ui::text::{Text, counted, quotable};
 
 pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     if args.paths.is_empty() {
@@ -21,7 +21,7 @@ pub(crate) fn undo(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     }
     let mut runs: Vec<QuarantineRun> = Vec::new();
     for path in &args.paths {
-        let found = quarantines(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let found = quarantines(path).with_context(|| format!("cannot read `{}`", quotable(path)))?;
         if found.is_empty() {
             bail!(
                 "nothing was quarantined at or below `{}`: there is no *.opkeep-quarantine",

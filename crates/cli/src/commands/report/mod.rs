@@ -23,6 +23,7 @@ use crate::flags::store::StoreArgs;
 use crate::input::replaced::check_replaced;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
+use crate::ui::text::quotable;
 
 /// The details of report.
 const DETAILS: &str = "\
@@ -111,5 +112,5 @@ fn write_page(file: &Path, report: &Report) -> anyhow::Result<()> {
         output.write_all(html::page(report).as_bytes())?;
         output.publish()
     };
-    write().with_context(|| format!("cannot write the page `{}`", file.display()))
+    write().with_context(|| format!("cannot write the page `{}`", quotable(file)))
 }

@@ -26,6 +26,7 @@ use crate::input::store::{StorePath, threads};
 use crate::input::{self, InputFiles, real_path};
 use crate::ui::config::Verbosity;
 use crate::ui::output::{ExitStatus, Output};
+use crate::ui::text::quotable;
 use caches::note_links;
 use kernels::VerifyTally;
 
@@ -133,7 +134,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
                     let is_complete = tally.caches.unreadable() == unreadable;
                     if kernels == 0 && files.is_empty() && !has_store && is_complete && !cancel.is_cancelled()
                     {
-                        let nothing = anyhow::anyhow!("there is no kernel file in `{}`", path.display());
+                        let nothing = anyhow::anyhow!("there is no kernel file in `{}`", quotable(path));
                         tally.fail(path, &nothing, output);
                     }
                     paths.extend(files);

@@ -18,7 +18,7 @@ use crate::input::real_path;
 use crate::input::store::{StorePath, threads};
 use crate::ui::json;
 use crate::ui::output::{Output, chain};
-use crate::ui::text::{Text, counted, shell_quoted};
+use crate::ui::text::{Text, counted, quotable, shell_quoted};
 
 /// The maximum number of damaged kernels of a directory that are listed in text.
 const MAX_LISTED: usize = 50;
@@ -106,7 +106,7 @@ impl CheckedTriton {
                         let error = anyhow::Error::new(error);
                         unreadable.push((
                             key.path.clone(),
-                            error.context(format!("cannot read `{}`", key.path.display())),
+                            error.context(format!("cannot read `{}`", quotable(&key.path))),
                         ));
                     }
                 }
