@@ -18,18 +18,18 @@ pub(super) fn on_terminal(state: &BuildState, now: Instant, (width, height): (us
     let mut lines = vec![cut(&head(state, now, width), width)];
     let rows = height.saturating_sub(1);
     let running = state.running().len();
-    let waiting = state.waiting();
-    let shown = if running + waiting.len() > rows { rows.saturating_sub(1) } else { rows };
+    let waiting = state.waiting().len();
+    let shown = if running + waiting > rows { rows.saturating_sub(1) } else { rows };
     lines.extend(state.running().take(shown).map(|running| {
         let cause = state.cause(&running.kernel);
         row(running, cause, now, width)
     }));
     let left = shown.saturating_sub(running);
-    lines.extend(waiting.iter().take(left).map(|kernel| {
+    lines.extend(state.waiting().take(left).map(|kernel| {
         let tail = "waiting for others";
         named(kernel, None, tail, width)
     }));
-    match running + waiting.len() - (lines.len() - 1) {
+    match running + waiting - (lines.len() - 1) {
         more @ 1.. if rows > 0 => lines.push(cut(&format!("  and {more} more"), width)),
         _ => {}
     }

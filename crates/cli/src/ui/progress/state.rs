@@ -1,6 +1,6 @@
 //! What a build does now, and how long it will take, from its events.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use opkeep::{Event, Outcome};
@@ -17,7 +17,7 @@ pub(super) struct BuildState {
     /// The compiles that have begun, in that order.
     running: VecDeque<Running>,
     /// The kernels for which other processes or hosts are waited for.
-    waiting: Vec<String>,
+    waiting: Waiting,
     threads: usize,
     /// The number of kernels that were missing.
     missing: usize,
@@ -62,7 +62,7 @@ impl BuildState {
             counts: Counts::default(),
             left: HashMap::new(),
             running: VecDeque::new(),
-            waiting: Vec::new(),
+            waiting: Waiting::default(),
             threads: 1,
             missing: 0,
             causes: HashMap::new(),
@@ -86,14 +86,13 @@ impl BuildState {
             Event::Hit { .. } => self.counts.reused += 1,
             Event::Started { kernel } => {
                 let expected = self.left.get(*kernel).and_then(|times| times.last()).copied().flatten();
-                self.end_wait(kernel);
+                self.waiting.remove(kernel);
                 self.running.push_back(Running { kernel: (*kernel).to_owned(), began: now, expected });
             }
             Event::Waiting { kernel } | Event::WaitingForHost { kernel, .. } => {
-                self.end_wait(kernel);
-                self.waiting.push((*kernel).to_owned());
+                self.waiting.add(kernel);
             }
-            Event::WaitEnded { kernel, .. } => self.end_wait(kernel),
+            Event::WaitEnded { kernel, .. } => self.waiting.remove(kernel),
             Event::Finished { kernel, outcome, .. } => {
                 self.end(kernel);
                 match outcome {
@@ -138,9 +137,9 @@ impl BuildState {
         self.running.iter()
     }
 
-    /// The kernels for which other processes or hosts are waited for.
-    pub(super) fn waiting(&self) -> &[String] {
-        &self.waiting
+    /// The kernels for which other processes or hosts are waited for, those whose wait began first first.
+    pub(super) fn waiting(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.waiting.names.values().map(String::as_str)
     }
 
     /// Returns the time at `now` since the build began.
@@ -165,7 +164,7 @@ impl BuildState {
     }
 
     fn end(&mut self, kernel: &str) {
-        self.end_wait(kernel);
+        self.waiting.remove(kernel);
         if let Some(at) = self.running.iter().position(|running| running.kernel == kernel) {
             self.running.remove(at);
         }
@@ -176,9 +175,30 @@ impl BuildState {
             }
         }
     }
+}
 
-    fn end_wait(&mut self, kernel: &str) {
-        self.waiting.retain(|known| known != kernel);
+/// The kernels that wait. A build may wait for all of its kernels, and each of them is removed by its name.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The names in the order of their last waits.
+    names: BTreeMap<u64, String>,
+    /// The place of each name in that order.
+    places: HashMap<String, u64>,
+    next: u64,
+}
+
+impl Waiting {
+    fn add(&mut self, kernel: &str) {
+        self.remove(kernel);
+        self.names.insert(self.next, kernel.to_owned());
+        self.places.insert(kernel.to_owned(), self.next);
+        self.next += 1;
+    }
+
+    fn remove(&mut self, kernel: &str) {
+        if let Some(place) = self.places.remove(kernel) {
+            self.names.remove(&place);
+        }
     }
 }
 
@@ -250,11 +270,14 @@ mod tests {
             state.observe(&Event::Waiting { kernel }, began);
             state.observe(&Event::Waiting { kernel }, began);
         }
-        assert_eq!(state.waiting(), ["a", "b", "c"]);
+        let waiting = |state: &BuildState| state.waiting().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(waiting(&state), ["a", "b", "c"]);
+        state.observe(&Event::Waiting { kernel: "a" }, began);
+        assert_eq!(waiting(&state), ["b", "c", "a"], "a kernel has one place, that of its last wait");
         state.observe(&Event::Started { kernel: "a" }, began);
         state.observe(&Event::Skipped { kernel: "b", first: "a" }, began);
-        assert_eq!(state.waiting(), ["c"]);
+        assert_eq!(waiting(&state), ["c"]);
         state.observe(&Event::Cancelled { kernel: "c", elapsed: SECOND }, began);
-        assert!(state.waiting().is_empty());
+        assert_eq!((state.waiting().len(), state.waiting.places.len()), (0, 0));
     }
 }
