@@ -32,7 +32,7 @@ fn builds(text: &mut Text, report: &Report) {
         text.line("no build is recorded");
     } else {
         let (kernels, hits) = report.builds.iter().fold((0_u64, 0_u64), |(kernels, hits), build| {
-            (kernels + build.kernels as u64, hits + build.hits as u64)
+            (kernels.saturating_add(build.kernels as u64), hits.saturating_add(build.hits as u64))
         });
         let rate = hits as f64 * 100.0 / (kernels as f64).max(1.0);
         let kernels = counted(kernels, "kernel");

@@ -47,7 +47,9 @@ fn path(html: &mut Html, at: usize, build: &BuildReport) {
         html.name(&record.label);
         html.text(format_args!(", process {}", record.process));
     });
-    let last = path.worker.map_or(String::new(), |worker| format!(" Thread {} ended last.", worker + 1));
+    let last = path
+        .worker
+        .map_or(String::new(), |worker| format!(" Thread {} ended last.", worker.saturating_add(1)));
     let share = path.work_us.div_ceil(path.threads.max(1) as u64);
     let bound = match path.longest_us >= share {
         true => format!("the longest kernel took {}", duration(path.longest_us)),

@@ -117,7 +117,8 @@ fn summary(html: &mut Html, report: &Report) {
         if report.root.is_none() {
             let longest = report.builds.iter().map(|build| build.record.elapsed_us).max().unwrap_or(0);
             item(html, "Duration", &duration(longest), longest, "total-duration");
-            let kernels = report.builds.iter().map(|build| build.kernels as u64).sum();
+            let kernels = report.builds.iter().map(|build| build.kernels as u64);
+            let kernels = kernels.fold(0, u64::saturating_add);
             item(html, "Kernels", &counted(kernels, "kernel"), kernels, "total-kernels");
         }
     });

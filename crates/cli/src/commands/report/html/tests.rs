@@ -100,6 +100,33 @@ fn report(name: &str) -> Report {
     }
 }
 
+/// Whatever the numbers of a record are, it has a page and a text, which are not long.
+#[test]
+fn any_numbers_have_a_page() {
+    for most in [u64::MAX, u64::MAX - 1, u64::MAX / 2, 1 << 50] {
+        let mut hostile = build(most, "conv").record;
+        let count = usize::try_from(most).unwrap();
+        (hostile.elapsed_us, hostile.threads, hostile.omitted, hostile.operators) =
+            (most, count, count, count);
+        hostile.counts.values_mut().for_each(|value| *value = count);
+        for hits in hostile.hits.values_mut() {
+            (hits.kernels, hits.saved_us) = (count, most);
+        }
+        for kernel in &mut hostile.kernels {
+            kernel.worker = Some(count);
+            (kernel.end_us, kernel.compile_time_us, kernel.saved_us) = (most, Some(most), Some(most));
+        }
+        let mut early = hostile.clone();
+        early.began_ms = 0;
+        let mut report = report("conv");
+        let whole = page(&report).len();
+        report.builds = [hostile, early].map(BuildReport::new).into();
+        report.operators = operator_costs(report.builds.iter().map(|build| &build.record));
+        assert!(page(&report).len() < 2 * whole);
+        assert!(!super::super::text::report_text(&report).is_empty());
+    }
+}
+
 #[test]
 fn a_page_is_determined_by_its_report() {
     assert_eq!(page(&report("conv")), page(&report("conv")));

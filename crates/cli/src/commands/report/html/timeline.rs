@@ -1,5 +1,7 @@
 //! The timeline of the last builds: a lane a thread, by host and process; builds that overlap in time share one axis.
 
+use std::collections::BTreeSet;
+
 use opkeep::{BuildRecord, RecordedKernel, SegmentKind};
 
 use super::super::data::{BuildReport, Report, concurrent};
@@ -13,7 +15,8 @@ use crate::ui::text::counted;
 const MAX_BUILDS: usize = 12;
 /// The number of kernels of a build that are shown: those that took the longest.
 const MAX_KERNELS: usize = 300;
-/// The number of lanes for waits of one build.
+/// The number of lanes for threads of one build, and for its waits.
+const MAX_LANES: usize = 1024;
 const MAX_WAIT_LANES: usize = 6;
 /// The number of parts into which the axis is divided.
 const TICKS: u64 = 4;
@@ -87,10 +90,10 @@ impl Axis {
         build.began_ms.saturating_sub(self.began_ms).saturating_mul(1000)
     }
 
-    /// Returns the beginning and the width of a span in percent.
-    fn span(self, begin_us: u64, end_us: u64) -> (f64, f64) {
+    /// Returns the beginning and the width of a span in percent. Its times are those since `offset`, the beginning of its build.
+    fn span(self, offset: u64, begin_us: u64, end_us: u64) -> (f64, f64) {
         let percent = |time: u64| time as f64 * 100.0 / self.length_us as f64;
-        (percent(begin_us), percent(end_us.saturating_sub(begin_us)))
+        (percent(offset.saturating_add(begin_us)), percent(end_us.saturating_sub(begin_us)))
     }
 }
 
@@ -144,8 +147,9 @@ fn lanes(html: &mut Html, axis: Axis, at: usize, build: &BuildReport) {
                 kind,
                 SegmentKind::Plan | SegmentKind::LookUp | SegmentKind::Fetch | SegmentKind::Finish
             ) {
-                let (left, width) = axis.span(offset + segment.begin_us, offset + segment.end_us);
-                let tip = format!("{}, {}", kind.name(), duration(segment.end_us - segment.begin_us));
+                let (left, width) = axis.span(offset, segment.begin_us, segment.end_us);
+                let time = segment.end_us.saturating_sub(segment.begin_us);
+                let tip = format!("{}, {}", kind.name(), duration(time));
                 let bar = [
                     Attribute::Kind("bar", "phase"),
                     Attribute::Span(left, width),
@@ -158,9 +162,10 @@ fn lanes(html: &mut Html, axis: Axis, at: usize, build: &BuildReport) {
         }
     });
     let shown = shown_kernels(record);
-    let workers = record.kernels.iter().filter_map(|kernel| kernel.worker).max().map_or(0, |last| last + 1);
-    for worker in 0..workers.min(1024) {
-        lane(html, &format!("thread {}", worker + 1), |html| {
+    // Those that finished kernels: a number in a file may be any.
+    let workers: BTreeSet<usize> = record.kernels.iter().filter_map(|kernel| kernel.worker).collect();
+    for worker in workers.into_iter().take(MAX_LANES) {
+        lane(html, &format!("thread {}", worker.saturating_add(1)), |html| {
             for (index, kernel) in shown.iter().filter(|(_, kernel)| kernel.worker == Some(worker)) {
                 kernel_bar(html, axis, offset, (at, *index), kernel);
             }
@@ -169,7 +174,7 @@ fn lanes(html: &mut Html, axis: Axis, at: usize, build: &BuildReport) {
     for waits in wait_lanes(&shown) {
         lane(html, "waits", |html| {
             for (index, kernel) in waits {
-                let (left, width) = axis.span(offset + kernel.begin_us, offset + kernel.last_us);
+                let (left, width) = axis.span(offset, kernel.begin_us, kernel.last_us);
                 let whom = if kernel.waited_for_host { "host" } else { "process" };
                 let text = format!(
                     "{} {}, waited {} for another {whom}",
@@ -199,7 +204,7 @@ fn kernel_bar(
 ) {
     let worked = kernel.compile_us.unwrap_or(kernel.last_us);
     if worked > kernel.last_us {
-        let (left, width) = axis.span(offset + kernel.last_us, offset + worked);
+        let (left, width) = axis.span(offset, kernel.last_us, worked);
         let queue = [Attribute::Kind("bar", "queue"), Attribute::Span(left, width), Attribute::Hidden];
         html.element(Tag::Span, &queue, |_| {});
     }
@@ -212,7 +217,7 @@ fn kernel_bar(
         duration(worked),
         duration(kernel.end_us)
     );
-    let span = axis.span(offset + worked, offset + kernel.end_us);
+    let span = axis.span(offset, worked, kernel.end_us);
     let shown = if span.1 >= LABELLED { kernel.op_type.as_str() } else { "" };
     bar(html, kind_of(kernel), span, Id::Nested("kernel", build, index), &text, shown);
 }
@@ -284,7 +289,7 @@ fn kernels_table(html: &mut Html, at: usize, build: &BuildReport) {
             html.name(&record.label);
             html.text(format_args!(" on {}, process {}", record.host, record.process));
         });
-        let left = record.kernels.len() - shown.len() + record.omitted;
+        let left = (record.kernels.len() - shown.len()).saturating_add(record.omitted);
         if left > 0 {
             paragraph(html, format_args!("{} that took less time are left out.", counted(left, "kernel")));
         }
@@ -312,7 +317,9 @@ fn kernels_table(html: &mut Html, at: usize, build: &BuildReport) {
                     Cell::Name(kernel.op_type.clone()),
                     Cell::Long(kernel.name.clone()),
                     Cell::Text(outcome_text(kernel)),
-                    kernel.worker.map_or(Cell::Empty, |worker| Cell::Text((worker + 1).to_string())),
+                    kernel
+                        .worker
+                        .map_or(Cell::Empty, |worker| Cell::Text(worker.saturating_add(1).to_string())),
                     time(kernel.begin_us, "kernel-begun"),
                     time(kernel.waited_us(), "kernel-waited"),
                     time(kernel.queued_us(), "kernel-queued"),
