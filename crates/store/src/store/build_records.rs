@@ -68,7 +68,16 @@ struct RecordName {
     kind: BuildRecordKind,
 }
 
+/// The maximum number of bytes of a record's file.
+const MAX_FILE_BYTES: u64 = (HEAD_BYTES + Store::MAX_BUILD_RECORD_BYTES) as u64;
+
 impl RecordName {
+    /// Returns the place of the record among others at `now_ms`, the oldest first. No build begins in the future, and no record is
+    /// larger than the maximum: records that say so come before all others, so that they displace none.
+    fn rank(&self, now_ms: u64) -> (bool, u64) {
+        (self.millis <= now_ms && self.bytes <= MAX_FILE_BYTES, self.millis)
+    }
+
     fn parse(name: &str) -> Option<Self> {
         let (stem, extension) = name.rsplit_once('.')?;
         let kind = BuildRecordKind::ALL.into_iter().find(|kind| kind.extension() == extension)?;
@@ -119,8 +128,7 @@ impl Store {
             return Err(trouble(std::io::ErrorKind::NotFound.into()));
         };
         let bytes = HEAD_BYTES + text.len();
-        // More digits than 15 are for times after the year 33,000.
-        let millis = unix(began).as_millis().min(999_999_999_999_999);
+        let millis = unix_millis(began);
         let (unique, extension) = (unique_name(""), kind.extension());
         let name = format!("{millis:015}-{unique}-{bytes}.{extension}");
         let temp = TempFile::create(&directory, NEW, 0o600).map_err(trouble)?;
@@ -128,11 +136,12 @@ impl Store {
         temp.write(&[head.as_bytes(), text].concat()).map_err(trouble)?;
         temp.set_mode(if self.trust().is_shared() { 0o664 } else { 0o644 }).map_err(trouble)?;
         temp.publish(&directory, &name).map_err(trouble)?;
-        remove_excess(&directory);
+        remove_excess(&directory, &name);
         Ok(())
     }
 
-    /// Returns the latest `limit` records.
+    /// Returns the latest `limit` records, but not more than both kinds of them may have: any number of files may be there. Records
+    /// that say that they are of the future are the last ones.
     ///
     /// # Errors
     /// The directory exists, and cannot be read or is not trusted.
@@ -140,14 +149,14 @@ impl Store {
         let mut records = BuildRecords::default();
         let Some(directory) = self.build_records_dir()? else { return Ok(records) };
         let mut names = self.record_names(&directory)?;
-        records.bytes = names.iter().map(|record| record.bytes).sum();
+        records.bytes = names.iter().map(|record| record.bytes).fold(0, u64::saturating_add);
+        let now_ms = unix_millis(SystemTime::now());
         names.sort_by(|one, other| {
-            (Reverse(one.millis), &one.name).cmp(&(Reverse(other.millis), &other.name))
+            (Reverse(one.rank(now_ms)), &one.name).cmp(&(Reverse(other.rank(now_ms)), &other.name))
         });
         let mut buffer = Vec::new();
-        for record in names.iter().take(limit) {
-            let limit = (HEAD_BYTES + Self::MAX_BUILD_RECORD_BYTES) as u64;
-            match directory.read(&record.name, limit, &mut buffer).complete() {
+        for record in names.iter().take(limit.min(BuildRecordKind::ALL.len() * Self::MAX_BUILD_RECORDS)) {
+            match directory.read(&record.name, MAX_FILE_BYTES, &mut buffer).complete() {
                 Ok(Some(_)) => match text_of(&buffer) {
                     Some(text) => records.texts.push(text.to_vec()),
                     None => records.damaged += 1,
@@ -199,11 +208,23 @@ fn text_of(bytes: &[u8]) -> Option<&[u8]> {
     (sum == format!("{:016x}", checksum(text))).then_some(text)
 }
 
-/// Removes the oldest records beyond the bounds, and what writes that did not finish left. Best effort: the next record repeats it.
-fn remove_excess(directory: &Dir) {
+/// Returns the Unix time in milliseconds, in no more than 15 digits: 16 are for times after the year 33,000.
+fn unix_millis(time: SystemTime) -> u64 {
+    u64::try_from(unix(time).as_millis()).unwrap_or(u64::MAX).min(999_999_999_999_999)
+}
+
+/// Removes the oldest records beyond the bounds, after `added` was added, and what writes that did not finish left. Best effort: the
+/// next record repeats it.
+fn remove_excess(directory: &Dir, added: &str) {
     let Ok(listed) = directory.list() else { return };
+    let now_ms = unix_millis(SystemTime::now());
     let mut names: Vec<RecordName> = listed.utf8().filter_map(RecordName::parse).collect();
-    names.sort_by(|one, other| (one.millis, &one.name).cmp(&(other.millis, &other.name)));
+    // A new one that is of the future counts as one of now: the clock was set back, and the record is real.
+    let place = |record: &RecordName| match record.name == added {
+        true => (true, record.millis.min(now_ms)),
+        false => record.rank(now_ms),
+    };
+    names.sort_by(|one, other| (place(one), &one.name).cmp(&(place(other), &other.name)));
     for kind in BuildRecordKind::ALL {
         let mut excess = names
             .iter()

@@ -52,6 +52,33 @@ fn the_oldest_of_each_kind_are_removed() {
     assert_eq!(texts(&store), [""; 0]);
 }
 
+/// Files with any names may be in the directory: they cost neither the new records nor more than a bounded time.
+#[test]
+fn forged_names_displace_no_record() {
+    let (directory, _) = fresh();
+    let store = store(directory.path());
+    store.add_build_record(at(1), FULL, b"1").unwrap();
+    let dir = directory.path().join("v1/.builds");
+    for number in 0..150 {
+        let bytes = if number < 2 { u64::MAX } else { 9 };
+        fs::write(dir.join(format!("999999999999999-1-{number}-{bytes}.full")), "forged").unwrap();
+        fs::write(dir.join(format!("999999999999999-1-{number}-9.brief")), "forged").unwrap();
+    }
+    fs::write(dir.join(format!("001700000000500-1-1-{}.full", u64::MAX)), "too large").unwrap();
+    let found = store.build_records(usize::MAX).unwrap();
+    assert_eq!((found.texts, found.damaged, found.bytes), (vec![b"1".to_vec()], 199, u64::MAX));
+    for second in 2..5 {
+        store.add_build_record(at(second), FULL, second.to_string().as_bytes()).unwrap();
+        let expected: Vec<String> = (1..=second).rev().map(|second| second.to_string()).collect();
+        assert_eq!(texts(&store), expected);
+    }
+    assert_eq!(names(&dir).len(), 200);
+    // The new one stays, even if its own date is wrong.
+    let future = SystemTime::now() + Duration::from_secs(9_000_000);
+    store.add_build_record(future, FULL, b"future").unwrap();
+    assert_eq!(texts(&store), ["4", "3", "2", "1", "future"]);
+}
+
 #[test]
 fn all_records_together_have_a_maximum_size() {
     let (directory, _) = fresh();
