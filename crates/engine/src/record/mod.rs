@@ -11,11 +11,20 @@ use std::time::{Duration, SystemTime};
 
 use opkeep_store::{BuildRecordKind, Store, StoreError};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The version of the format. It is raised when a field changes its name, its type or its meaning, not when a field is added.
 const SCHEMA: u32 = 1;
 /// The maximum number of kernels in a record: those that failed, and those that took the longest.
-pub(crate) const MAX_KERNELS: usize = 2000;
+const MAX_KERNELS: usize = 2000;
+/// The maximum number of operator types with counts of their own: the longest names of so many leave place for kernels.
+const MAX_OP_TYPES: usize = 256;
+/// The maximum number of a thread, of anything that is counted, and of a time: greater ones in a file are not real, and any number
+/// that is computed of these fits.
+const MAX_WORKER: usize = 9999;
+const MAX_COUNT: usize = 1 << 30;
+const MAX_MICROS: u64 = 1_000_000_000_000_000;
+const MAX_MILLIS: u64 = 999_999_999_999_999;
 
 /// The record of one build. All times are microseconds; those of a step are since the beginning of the build.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +59,7 @@ pub struct BuildRecord {
     pub phases: BuildPhases,
     /// The time in which no thread had anything to do but to wait.
     pub lost: LostTime,
-    /// The kernels that were in the store, by operator type.
+    /// The kernels that were in the store, by operator type. At most 256 types: the others are counted under the empty one.
     pub hits: BTreeMap<String, RecordedHits>,
     /// All other kernels, by the times of their first attempts. At most 2,000: those that failed, and those that took the longest.
     pub kernels: Vec<RecordedKernel>,
@@ -220,16 +229,42 @@ impl BuildRecord {
     fn parse(text: &[u8]) -> Parsed {
         match serde_json::from_slice::<Version>(text) {
             Ok(Version { schema }) if schema > SCHEMA => Parsed::Newer,
-            Ok(_) => match serde_json::from_slice::<Document<Box<Self>>>(text) {
-                Ok(Document { build, .. }) => Parsed::Build(Box::new(build.in_order())),
+            // An object: a list would be a record without its last fields.
+            Ok(_) => match serde_json::from_slice::<Document<Map<String, Value>>>(text)
+                .and_then(|document| serde_json::from_value::<Self>(Value::Object(document.build)))
+            {
+                Ok(build) => Parsed::Build(Box::new(build.in_order())),
                 Err(_) => Parsed::Damaged,
             },
             Err(_) => Parsed::Damaged,
         }
     }
 
-    /// Returns the record with times that follow each other: whatever a file says, no step ends before it begins, or after the build.
+    /// Returns the record of a build that this process did, within the bounds of a record.
+    fn bounded(self) -> Self {
+        let mut record = self.in_order();
+        record.keep_longest(MAX_KERNELS);
+        record.keep_most_hits(MAX_OP_TYPES);
+        record
+    }
+
+    /// Returns the record with times that follow each other: whatever a file says, no step ends before it begins, or after the build,
+    /// and no number is so large that a sum of it would not fit.
     fn in_order(mut self) -> Self {
+        self.began_ms = self.began_ms.min(MAX_MILLIS);
+        self.elapsed_us = self.elapsed_us.min(MAX_MICROS);
+        for count in [&mut self.operators, &mut self.threads, &mut self.from_remote, &mut self.omitted] {
+            *count = (*count).min(MAX_COUNT);
+        }
+        self.counts.values_mut().for_each(|count| *count = (*count).min(MAX_COUNT));
+        for hits in self.hits.values_mut() {
+            hits.kernels = hits.kernels.min(MAX_COUNT);
+            hits.saved_us = hits.saved_us.min(MAX_MICROS);
+        }
+        let LostTime { process_us, host_us, remote_us } = &mut self.lost;
+        for time in [process_us, host_us, remote_us] {
+            *time = (*time).min(MAX_MICROS);
+        }
         let end = self.elapsed_us;
         let BuildPhases { planned_us, looked_up_us, fetched_us, made_us } = &mut self.phases;
         let mut last = 0;
@@ -242,6 +277,10 @@ impl BuildRecord {
             kernel.last_us = kernel.last_us.min(kernel.end_us);
             kernel.begin_us = kernel.begin_us.min(kernel.last_us);
             kernel.compile_us = kernel.compile_us.map(|began| began.clamp(kernel.last_us, kernel.end_us));
+            kernel.compile_time_us = kernel.compile_time_us.map(|time| time.min(MAX_MICROS));
+            kernel.saved_us = kernel.saved_us.map(|time| time.min(MAX_MICROS));
+            kernel.worker = kernel.worker.map(|worker| worker.min(MAX_WORKER));
+            kernel.bytes = kernel.bytes.map(|bytes| bytes.min(MAX_COUNT));
         }
         self
     }
@@ -272,12 +311,29 @@ impl BuildRecord {
         }
         let failed = crate::Outcome::Failed.name();
         let time = |kernel: &RecordedKernel| {
-            (kernel.outcome != failed, u64::MAX - (kernel.end_us - kernel.begin_us))
+            (kernel.outcome != failed, u64::MAX - kernel.end_us.saturating_sub(kernel.begin_us))
         };
         self.kernels.sort_by_cached_key(time);
-        self.omitted += self.kernels.len() - count;
+        self.omitted = self.omitted.saturating_add(self.kernels.len() - count);
         self.kernels.truncate(count);
         self.kernels.sort_by_key(|kernel| kernel.begin_us);
+    }
+
+    /// Leaves `count` operator types in `hits`: those with the most kernels. The others are counted together, under the empty name.
+    fn keep_most_hits(&mut self, count: usize) {
+        if self.hits.len() <= count {
+            return;
+        }
+        let mut hits: Vec<(String, RecordedHits)> = std::mem::take(&mut self.hits).into_iter().collect();
+        hits.sort_by_key(|(_, hits)| std::cmp::Reverse(hits.kernels));
+        // One place is that of the others.
+        let others = hits.split_off(count.saturating_sub(1));
+        self.hits = hits.into_iter().collect();
+        let rest = self.hits.entry(String::new()).or_default();
+        for (_, hits) in others {
+            rest.kernels = rest.kernels.saturating_add(hits.kernels);
+            rest.saved_us = rest.saved_us.saturating_add(hits.saved_us);
+        }
     }
 
     /// Adds the record to the store. Best effort: a build does not need it.
@@ -323,6 +379,57 @@ mod tests {
         );
         let BuildPhases { planned_us, looked_up_us, fetched_us, made_us } = build.phases;
         assert_eq!((planned_us, looked_up_us, fetched_us, made_us), (90, 90, 90, 100));
+    }
+
+    /// A file may have any numbers; those of a record are such that sums of them fit, and that a list by threads is short.
+    #[test]
+    fn no_number_of_a_file_is_too_large() {
+        let most = u64::MAX;
+        let text = format!(
+            r#"{{"schema":1,"build":{{"began_ms":{most},"elapsed_us":{most},"threads":{most},"omitted":{most},
+            "operators":{most},"from_remote":{most},"counts":{{"compiled":{most},"failed":{most}}},
+            "lost":{{"process_us":{most},"host_us":{most},"remote_us":{most}}},
+            "hits":{{"Add":{{"kernels":{most},"saved_us":{most}}}}},
+            "kernels":[{{"worker":{most},"begin_us":{most},"last_us":{most},"compile_us":{most},"end_us":{most},
+            "compile_time_us":{most},"saved_us":{most},"bytes":{most}}}]}}}}"#
+        );
+        let Parsed::Build(build) = BuildRecord::parse(text.as_bytes()) else { panic!("it is a record") };
+        let kernel = &build.kernels[0];
+        assert_eq!(kernel.worker, Some(MAX_WORKER));
+        assert!(build.began_ms.checked_mul(1000).unwrap().checked_add(2 * kernel.end_us).is_some());
+        let numbers = serde_json::to_string(&*build).unwrap();
+        let largest =
+            numbers.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u64>().ok());
+        assert_eq!(largest.max(), Some(MAX_MICROS));
+        assert_eq!(build.critical_path().segments.last().unwrap().end_us, MAX_MICROS);
+    }
+
+    /// A record of the longest names, and of as many kernels and types of operators as a build may have, fits into the store.
+    #[test]
+    fn any_build_has_a_record() {
+        let long = |at: usize| format!("{at:04}{}", "\u{1}".repeat(196));
+        let kernel = |at: usize| RecordedKernel {
+            op_type: long(at),
+            name: long(at),
+            end_us: 9,
+            ..RecordedKernel::default()
+        };
+        let hits = |at: usize| (long(at), RecordedHits { kernels: 1 + at % 7, saved_us: u64::MAX });
+        let build = BuildRecord {
+            host: long(0),
+            label: long(1),
+            targets: (0..16).map(long).collect(),
+            elapsed_us: 5,
+            hits: (0..3000).map(hits).collect(),
+            // These end before they begin.
+            kernels: (0..3000).map(|at| RecordedKernel { begin_us: 99, ..kernel(at) }).collect(),
+            ..BuildRecord::default()
+        };
+        let all = build.hit_count();
+        let bounded = build.bounded();
+        assert_eq!((bounded.hits.len(), bounded.hit_count()), (MAX_OP_TYPES, all));
+        assert!(bounded.hits.iter().all(|(name, hits)| name.is_empty() || hits.kernels == 7));
+        assert!(bounded.text().unwrap().len() <= Store::MAX_BUILD_RECORD_BYTES);
     }
 
     /// Names as long as they may be: the text fits, failures stay, and what is left out is counted.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_cache::PendingKey;
 
-use super::{BuildPhases, BuildRecord, LostTime, MAX_KERNELS, RecordedKernel};
+use super::{BuildPhases, BuildRecord, LostTime, RecordedKernel};
 use crate::report::{BuildReport, KernelReport};
 use crate::{Outcome, RecordConfig};
 
@@ -107,24 +107,16 @@ impl<'a> Recorder<'a> {
         let mut kernels = Vec::new();
         for (at, kernel) in report.kernels.iter().enumerate() {
             if kernel.outcome == Outcome::Reused && !kernel.from_remote {
-                // The most types are those of the operators that there are; a record is bounded nevertheless.
-                let saved = kernel.saved_time.map_or(0, micros);
-                let op_type = cut(&kernel.op_type);
-                let op_type = if hits.len() < MAX_KERNELS || hits.contains_key(&op_type) {
-                    op_type
-                } else {
-                    String::new()
-                };
-                let hits = hits.entry(op_type).or_default();
+                let hits = hits.entry(cut(&kernel.op_type)).or_default();
                 hits.kernels += 1;
-                hits.saved_us += saved;
+                hits.saved_us = hits.saved_us.saturating_add(kernel.saved_time.map_or(0, micros));
             } else {
                 kernels.push(recorded(kernel, attempts.get(&at).copied().unwrap_or_default(), began));
             }
         }
         kernels.sort_by_key(|kernel| kernel.begin_us);
         let counts = report.counts().into_iter().filter(|(_, count)| *count > 0);
-        let mut record = BuildRecord {
+        let record = BuildRecord {
             began_ms: u64::try_from(opkeep_fs::unix(self.began_at).as_millis()).unwrap_or(u64::MAX),
             elapsed_us: micros(report.elapsed),
             host: cut(&rustix::system::uname().nodename().to_string_lossy()),
@@ -147,8 +139,7 @@ impl<'a> Recorder<'a> {
             kernels,
             omitted: 0,
         };
-        record.keep_longest(MAX_KERNELS);
-        record.in_order()
+        record.bounded()
     }
 
     /// The state. A panic elsewhere leaves it consistent.
