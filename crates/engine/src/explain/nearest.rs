@@ -2,12 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Builder};
 
 use opkeep_descriptor::{Change, Diff, Job, KEY_SCHEMA, Key, ResolvedSpec, read_info};
 use opkeep_digest::Digest;
 use opkeep_kernel_entry::Header;
 use opkeep_kernel_entry::member::{HEADER, INFO};
-use opkeep_store::{Entry, Lookup, TargetStore};
+use opkeep_store::{OpenEntry, TargetStore};
 
 use super::nearest_entry::NearestEntry;
 use super::rank::Rank;
@@ -69,7 +71,7 @@ impl<'a> NearestSearch<'a> {
                     return;
                 }
                 if !self.keys.contains(&key)
-                    && let Lookup::Hit(entry) = store.peek(&key)
+                    && let Ok(entry) = store.open_entry(&key)
                 {
                     self.look_at(&entry);
                 }
@@ -83,11 +85,12 @@ impl<'a> NearestSearch<'a> {
         self.is_complete
     }
 
-    /// Compares a stored kernel with the missing ones of the same operators.
-    fn look_at(&mut self, entry: &Entry) -> Option<()> {
-        let header = Header::parse(entry.lazy_member(HEADER).ok()??)?;
+    /// Compares a stored kernel with the missing ones of the same operators. Its object, which is the largest part of the entry, is
+    /// not read.
+    fn look_at(&mut self, entry: &OpenEntry<'_>) -> Option<()> {
+        let header = Header::parse(&entry.read_member(HEADER).ok()??)?;
         let candidates = self.by_op_type.get(&header.op_type)?;
-        let stored = read_info(entry.lazy_member(INFO).ok()??).ok()?.job;
+        let stored = read_info(&entry.read_member(INFO).ok()??).ok()?.job;
         for at in candidates {
             let missing = &mut self.missing[*at];
             if header.backend != missing.keyed.parts.backend {
@@ -120,14 +123,19 @@ impl<'a> NearestSearch<'a> {
 }
 
 /// Returns the differences of a missing kernel from a stored one.
-fn difference(entry: &Entry, header: &Header, stored: &Job, missing: &MissingKernel<'_>) -> NearestEntry {
+fn difference(
+    entry: &OpenEntry<'_>,
+    header: &Header,
+    stored: &Job,
+    missing: &MissingKernel<'_>,
+) -> NearestEntry {
     let Header { name, made_by, key_schema, target, options, toolchain, op_sources, .. } = header;
     let spec = ResolvedSpec { target: target.clone(), options: options.clone(), debug: false };
     let keyed = missing.keyed;
     NearestEntry {
         name: name.clone(),
-        key: Key::from(*entry.key()),
-        created: entry.created(),
+        key: Key::from(*entry.head().key()),
+        created: entry.head().created(),
         made_by: made_by.clone(),
         key_schema: (*key_schema != KEY_SCHEMA).then_some((*key_schema, KEY_SCHEMA)),
         job: Diff::of_jobs(stored, missing.job),
@@ -174,18 +182,51 @@ pub(crate) fn search_while<'a, T>(
     if searches.is_empty() {
         return work();
     }
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let search = || {
-            for mut search in searches {
-                search.run(|| goes_on(done.load(Ordering::Relaxed)));
-                found(search);
-            }
-        };
-        // If no thread can be started, nothing is found.
-        let _ = std::thread::Builder::new().name("explain".to_owned()).spawn_scoped(scope, search);
+    let (done, searches) = (AtomicBool::new(false), Mutex::new(searches));
+    let search = || {
+        let searches = std::mem::take(&mut *searches.lock().unwrap_or_else(PoisonError::into_inner));
+        for mut search in searches {
+            search.run(|| goes_on(done.load(Ordering::Relaxed)));
+            found(search);
+        }
+    };
+    beside(Builder::new().name("explain".to_owned()), &search, || {
         let result = work();
         done.store(true, Ordering::Relaxed);
         result
     })
+}
+
+/// Runs `work` in this thread and `other` in one of its own; after `work` in this one, if no thread can be started.
+fn beside<T>(thread: Builder, other: &(impl Fn() + Sync), work: impl FnOnce() -> T) -> T {
+    thread::scope(|scope| {
+        let is_started = thread.spawn_scoped(scope, other).is_ok();
+        let result = work();
+        if !is_started {
+            other();
+        }
+        result
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[test]
+    fn the_search_is_made_without_a_thread_too() {
+        // No machine has so large a stack.
+        for (thread, calls_in_work) in [(Builder::new(), None), (Builder::new().stack_size(1 << 60), Some(0))]
+        {
+            let calls = AtomicUsize::new(0);
+            let other = || {
+                calls.fetch_add(1, Ordering::Relaxed);
+            };
+            let seen = beside(thread, &other, || calls.load(Ordering::Relaxed));
+            assert!(calls_in_work.is_none_or(|expected| expected == seen));
+            assert_eq!(calls.into_inner(), 1);
+        }
+    }
 }

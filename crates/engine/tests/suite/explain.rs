@@ -1,4 +1,5 @@
 //! The reasons why kernels would be hits or misses.
+#![expect(clippy::disallowed_methods, reason = "a test damages a file")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -69,6 +70,20 @@ fn a_miss_names_the_nearest_kernel_and_its_differences() {
     assert!(near.job.is_empty());
     assert_eq!((near.toolchain.len(), near.distance()), (1, 1));
     assert_eq!(bench.entries(), entries, "explaining writes nothing");
+}
+
+/// The search reads what explains a miss, and no object: damage there, which a look-up would find, does not matter to it.
+#[test]
+fn the_object_of_a_stored_kernel_is_not_read() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    build(&bench.engine(&backend), &[request("Square", &[3])]);
+    let path = bench.entries().remove(0);
+    let bytes = std::fs::read(&path).unwrap();
+    let object = bytes.windows(4).position(|bytes| bytes == b"\x7fELF").unwrap();
+    let mut damaged = bytes.clone();
+    damaged[object + 20] ^= 1;
+    std::fs::write(&path, damaged).unwrap();
+    assert!(nearest(&bench.engine(&backend), request("Square", &[7])).is_some());
 }
 
 #[test]
