@@ -9,6 +9,7 @@ mod cluster;
 mod common;
 mod import;
 mod in_process;
+mod man_pages;
 mod privileged;
 mod remote;
 mod remote_hosts;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         ascend_mutations::trials(),
         import::trials(),
         in_process::trials(),
+        man_pages::trials(),
         mutated,
     ];
     let conclusion = opkeep_testkit::run_waiting(arguments, modules.into_iter().flatten().collect());
