@@ -45,6 +45,9 @@ pub(super) fn parse(layer: Layer, path: &Path, text: &str) -> FileValues {
     found
 }
 
+/// The maximum number of errors that are looked for in one file.
+const MAX_ERRORS: usize = 20;
+
 struct Reader<'a> {
     layer: Layer,
     file: Arc<Path>,
@@ -63,13 +66,24 @@ impl Reader<'_> {
         }
     }
 
+    /// Whether enough errors are found: each takes time, and a file may have a hundred thousand.
+    fn has_enough(&self) -> bool {
+        self.found.errors.len() >= MAX_ERRORS
+    }
+
     fn table(&mut self, table: &DeTable<'_>) {
         for (name, value) in table {
+            if self.has_enough() {
+                return;
+            }
             let (span, name) = (name.span(), name.get_ref().as_ref());
             let section = sections().into_iter().find(|section| *section == name);
             match (section, value.get_ref()) {
                 (Some(section), DeValue::Table(keys)) => {
                     for (name, value) in keys {
+                        if self.has_enough() {
+                            return;
+                        }
                         self.key(section, name.get_ref(), name.span(), value);
                     }
                 }

@@ -201,6 +201,10 @@ impl Files<'_> {
     /// Reads the file of the user or of the system. A file that others can write to is an error, since it may demand signatures.
     fn own(&mut self, layer: Layer, path: &Path) -> Found {
         let missing = || (file(layer, path, FileState::Missing), FileValues::default());
+        // Another user that can replace the file can also remove it.
+        if let Some((problem, help)) = path.parent().and_then(|dir| self.problem_of_dir(layer, dir)) {
+            return self.failed(layer, path, ConfigError::NotOwn { file: path.to_owned(), problem, help });
+        }
         match self.fs.open_file(path) {
             Ok((opened, metadata)) => match self.user.problem(&self.fs, layer, path, &metadata) {
                 None => self.read(layer, path, opened, &metadata),
@@ -209,9 +213,16 @@ impl Files<'_> {
                     self.failed(layer, path, error)
                 }
             },
-            Err(error) if is_missing(&error) => missing(),
+            // A link whose target is missing, such as a directory that is not mounted, is no missing file.
+            Err(error) if is_missing(&error) && self.fs.look(path).is_err() => missing(),
             Err(source) => self.failed(layer, path, unreadable(path, source)),
         }
+    }
+
+    /// Returns why another user may replace files in `dir`, if it exists.
+    fn problem_of_dir(&self, layer: Layer, dir: &Path) -> Option<Problem> {
+        let stat = self.fs.open_dir(dir).and_then(|dir| dir.stat()).ok()?;
+        self.user.problem_of_dir(layer, dir, &stat)
     }
 
     /// Reads the first file of the system that exists.
@@ -239,10 +250,10 @@ impl Files<'_> {
         };
         let problem = match is_trusted {
             true => None,
-            false => self.user.problem(&self.fs, Layer::Project, &path, &metadata).or_else(|| {
-                let stat = self.fs.open_dir(&dir).and_then(|dir| dir.stat()).ok()?;
-                self.user.problem_of_dir(&dir, &stat)
-            }),
+            false => {
+                let of_file = self.user.problem(&self.fs, Layer::Project, &path, &metadata);
+                of_file.or_else(|| self.problem_of_dir(Layer::Project, &dir))
+            }
         };
         if let Some(problem) = problem {
             return Some(ignored(&path, problem));

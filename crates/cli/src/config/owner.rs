@@ -44,14 +44,12 @@ impl User {
         })
     }
 
-    /// Returns why another user may have created files in the directory of a project, or may replace them.
-    pub(super) fn problem_of_dir(self, dir: &Path, stat: &FileStat) -> Option<Problem> {
-        // In a sticky directory, others can create files, but not replace this user's.
-        if stat.mode & STICKY != 0 {
-            return None;
-        }
+    /// Returns why another user may have created files in the directory, or may replace them.
+    pub(super) fn problem_of_dir(self, layer: Layer, dir: &Path, stat: &FileStat) -> Option<Problem> {
         match self.problem_of_owner(dir, stat.user) {
-            Some(problem) => Some((problem, self.help_for_owner(Layer::Project, dir, Some(dir), "chown"))),
+            Some(problem) => Some((problem, self.help_for_owner(layer, dir, Some(dir), "chown"))),
+            // In a sticky directory, others can create files, but not replace this user's. Its owner can.
+            None if stat.mode & STICKY != 0 => None,
             None => self.problem_of_mode(dir, stat.group, stat.mode),
         }
     }

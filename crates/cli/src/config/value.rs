@@ -129,7 +129,8 @@ impl Value {
 /// Returns a text of a setting for people, without passwords and secret keys.
 pub(super) fn shown(setting: &Setting, text: &str) -> String {
     match setting.kind {
-        Kind::Url => without_password(text),
+        // A URL may be written where it does not belong.
+        _ if setting.kind == Kind::Url || text.contains("://") => without_secrets(text),
         _ if text.split_whitespace().any(is_secret_key) => "(a secret key)".to_owned(),
         _ => text.to_owned(),
     }
@@ -147,6 +148,24 @@ fn password(url: &str) -> Option<(usize, usize)> {
 /// Whether a URL has a password.
 pub(super) fn has_password(url: &str) -> bool {
     password(url).is_some()
+}
+
+/// Names of parameters of a URL that contain one of these have secrets as values.
+const SECRETS: [&str; 6] = ["pass", "secret", "token", "auth", "credential", "access_key"];
+
+/// Returns a URL without its password, without secrets among its parameters, and without a fragment, which no engine has.
+fn without_secrets(url: &str) -> String {
+    let url = without_password(url);
+    let (url, fragment) = url.split_once('#').map_or((url.as_str(), ""), |(url, _)| (url, "#***"));
+    let Some((base, query)) = url.split_once('?') else { return format!("{url}{fragment}") };
+    let masked = |parameter: &str| match parameter.split_once('=') {
+        Some((name, _)) if SECRETS.iter().any(|secret| name.to_lowercase().contains(secret)) => {
+            format!("{name}=***")
+        }
+        _ => parameter.to_owned(),
+    };
+    let query: Vec<String> = query.split('&').map(masked).collect();
+    format!("{base}?{}{fragment}", query.join("&"))
 }
 
 fn without_password(url: &str) -> String {
@@ -172,6 +191,9 @@ mod tests {
             ("redis://u:@host", "redis://u:@host"),
             ("s3://bucket/a?endpoint=http://host:9000", "s3://bucket/a?endpoint=http://host:9000"),
             ("s3://b?endpoint=http://u:s3cret@host", "s3://b?endpoint=http:***@host"),
+            ("redis://h?password=s3cret&prefix=a", "redis://h?password=***&prefix=a"),
+            ("s3://b?Secret_Access_Key=s3cret", "s3://b?Secret_Access_Key=***"),
+            ("redis://h/0#s3cret", "redis://h/0#***"),
         ] {
             assert_eq!(without_password(url), expected);
             assert_eq!(has_password(url), expected.contains("***"), "{url}");

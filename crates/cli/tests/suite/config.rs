@@ -266,3 +266,34 @@ fn a_wrong_variable_is_an_error_like_a_wrong_flag() {
     scene.run(&["completions", "bash"]).ended_with(0);
     scene.run(&["stats"]).ended_with(2).says("opkeep.toml:1:8");
 }
+
+/// A user's file may demand signatures: without it, nothing goes on as if there had never been one.
+#[test]
+fn a_file_of_the_user_does_not_vanish_silently() {
+    let scene = Scene::new();
+    scene.write("user", "jobs = 2\n");
+    scene.run(&["ls"]).ended_with(0);
+    let dir = scene.place.path("home/.config/opkeep");
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
+    scene.run(&["ls"]).ended_with(2).says("every user can write to");
+    fs::remove_file(scene.file("user")).unwrap();
+    scene.run(&["ls"]).ended_with(2).says("every user can write to");
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+    scene.run(&["ls"]).ended_with(0);
+    std::os::unix::fs::symlink("/nonexistent/opkeep.toml", scene.file("user")).unwrap();
+    scene.run(&["ls"]).ended_with(2).says("opkeep.toml");
+}
+
+/// A hostile project cannot keep a command busy: it has some of the errors.
+#[test]
+fn a_file_of_many_errors_has_the_first_ones() {
+    let scene = Scene::new();
+    let keys: String = (0..60_000).map(|number| format!("k{number} = 1\n")).collect();
+    let sections: String = (0..60_000).map(|number| format!("[s{number}]\n")).collect();
+    for text in [&keys, &format!("[store]\n{keys}"), &sections] {
+        scene.write("project", text);
+        let ran = scene.run(&["ls"]).ended_with(2);
+        let errors = ran.stderr.matches("opkeep.toml:").count();
+        assert!((1..=20).contains(&errors), "{errors} errors");
+    }
+}
