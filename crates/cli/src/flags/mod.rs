@@ -13,10 +13,10 @@ Environment:
   CC  the C compiler of the target cpu, and arguments for it
   OPKEEP_CONFIG
     a file of settings, without --config, in place of the files opkeep.toml; /dev/null: none
-  OPKEEP_TARGET, OPKEEP_JOBS, OPKEEP_NICE, OPKEEP_DEADLINE, OPKEEP_CACHE_MODE, OPKEEP_TRUSTED_OWNERS,
-  OPKEEP_CANN_DRIVER
-    without --target, --jobs, --nice, --deadline, --op_compiler_cache_mode, --trusted-owner (separated by commas),
-    --cann-driver
+  OPKEEP_TARGET, OPKEEP_JOBS, OPKEEP_NICE, OPKEEP_DEADLINE
+    without --target, --jobs, --nice, --deadline
+  OPKEEP_CACHE_MODE, OPKEEP_TRUSTED_OWNERS, OPKEEP_CANN_DRIVER
+    without --op_compiler_cache_mode, --trusted-owner (separated by commas), --cann-driver
   OPKEEP_TRUSTED_PROJECTS
     directories, separated by colons, whose opkeep.toml may decide which code runs and what is deleted
   OPKEEP_TOOLCHAIN_INPUTS
