@@ -155,7 +155,10 @@ mod tests {
             let path = Path::new(dir).join("opkeep.toml");
             let mut stat = fs.open_dir(Path::new("/")).and_then(|root| root.stat()).unwrap();
             (stat.user, stat.mode) = (1001, 0o755);
-            for help in [help(Layer::Project, &path), ME.problem_of_dir(Layer::Project, Path::new(dir), &stat).unwrap().1] {
+            for help in [
+                help(Layer::Project, &path),
+                ME.problem_of_dir(Layer::Project, Path::new(dir), &stat).unwrap().1,
+            ] {
                 let (_, rest) = help.split_once("OPKEEP_TRUSTED_PROJECTS=").unwrap();
                 let suggested = rest.split_once("` says so").unwrap().0;
                 assert_eq!(suggested, shell_quoted(dir), "{help}");
