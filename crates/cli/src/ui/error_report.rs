@@ -151,7 +151,7 @@ impl UsageProblem {
 }
 
 /// Whether a name in an error has a backtick that ends its quotation, so that the rest of it would be a line of its own, such as the
-/// help of someone who only gave a file its name. Names are in the fields of errors, which their `Debug` texts show; the names in
+/// help of a user who only gave a file its name. Names are in the fields of errors, which their `Debug` texts show; the names in
 /// texts without fields have no backticks: see [`quotable`](crate::ui::text::quotable).
 fn has_forging_name(error: &anyhow::Error) -> bool {
     let texts: Vec<String> = error.chain().map(ToString::to_string).collect();
@@ -163,7 +163,7 @@ fn has_forging_name(error: &anyhow::Error) -> bool {
 
 /// Whether a name has a statement of its own behind a backtick, when it is quoted.
 fn is_forging(name: &str) -> bool {
-    name.matches('`').count() % 2 != 0 || statements(&format!("`{name}`")).len() > 1
+    !name.matches('`').count().is_multiple_of(2) || statements(&format!("`{name}`")).len() > 1
 }
 
 /// Returns the strings in a `Debug` text.
@@ -187,7 +187,7 @@ fn strings_in(debug: &str) -> Vec<String> {
 
 /// Splits a text at its semicolons, except those within a quotation or parentheses. A text with a quotation that does not end is whole.
 fn statements(text: &str) -> Vec<&str> {
-    if text.matches('`').count() % 2 != 0 {
+    if !text.matches('`').count().is_multiple_of(2) {
         return vec![text];
     }
     let (mut parts, mut begin) = (Vec::new(), 0);
