@@ -143,7 +143,7 @@ impl Host {
                 self.take_entries(0..line.plan.kernels.len(), reply, line);
                 let missing: Vec<_> = line.plan.keys().filter(|(at, _)| !self.has[*at]).collect();
                 let keys: Vec<_> = missing.into_iter().map(|(_, key)| key).collect();
-                self.table.plan(&keys);
+                self.table.plan(&keys, &[]);
                 let batch = self.table.batch(keys, false, true, now);
                 match batch.questions().is_empty() {
                     true => self.is_calling = false,

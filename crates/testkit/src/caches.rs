@@ -221,7 +221,7 @@ pub fn wait_until_closed(dir: &Path) -> std::io::Result<()> {
     loop {
         let open = opkeep_fs::OpenFiles::of_others();
         let holder = files.iter().find_map(|file| {
-            let stat = opkeep_fs::Dir::open_quietly(dir).ok()?.look(&file.file_name()).ok()?;
+            let stat = opkeep_fs::Dir::open_quietly(dir).ok()?.look(file.file_name()).ok()?;
             open.holder(&stat.state)
         });
         match holder {
