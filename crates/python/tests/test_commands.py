@@ -134,7 +134,7 @@ class CommandTest(CacheTest):
         with self.assertRaisesRegex(TypeError, "unexpected keyword argument 'tarjet'"):
             opkeep.explain(LENET, tarjet="cpu")  # type: ignore[call-arg]
         with self.assertRaises(TypeError):
-            opkeep.inspect(LENET, target="cpu")  # type: ignore[call-arg]
+            opkeep.inspect(LENET, jobs=2)  # type: ignore[call-arg]
 
     def test_flags(self) -> None:
         def line(command: str, *paths: Any, **flags: Any) -> list[str]:
