@@ -145,9 +145,9 @@ fn password(url: &str) -> Option<(usize, usize)> {
     (colon + 1 < end).then_some((colon + 1, end))
 }
 
-/// Whether a URL has a password.
+/// Whether a URL has a password or another secret.
 pub(super) fn has_password(url: &str) -> bool {
-    password(url).is_some()
+    without_secrets(url) != url
 }
 
 /// Names of parameters of a URL that contain one of these have secrets as values.
@@ -195,7 +195,7 @@ mod tests {
             ("s3://b?Secret_Access_Key=s3cret", "s3://b?Secret_Access_Key=***"),
             ("redis://h/0#s3cret", "redis://h/0#***"),
         ] {
-            assert_eq!(without_password(url), expected);
+            assert_eq!(without_secrets(url), expected);
             assert_eq!(has_password(url), expected.contains("***"), "{url}");
         }
     }
