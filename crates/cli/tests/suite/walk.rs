@@ -34,6 +34,8 @@ fn a_newcomer_gets_from_a_clone_to_an_explained_rebuild() {
     let path = std::env::var("PATH").unwrap();
     shell.env("PATH", format!("{}:{path}", program.parent().unwrap().display()));
     shell.env("HOME", place.path("home")).env_remove("OPKEEP_CACHE_DIR").env("LANG", "C.UTF-8");
+    // One after the other, thirteen compiles take longer than the time between two redraws on any machine.
+    shell.env("OPKEEP_JOBS", "1");
     let (status, shown) = shown_in(shell, COLUMNS, ROWS).unwrap();
 
     let mut terminal = vt100::Parser::new(ROWS, COLUMNS, 0);
@@ -68,7 +70,7 @@ fn a_newcomer_gets_from_a_clone_to_an_explained_rebuild() {
     }
     // The compiles were shown as they ran, and nothing is left of that.
     let (progress, _) = shown.split_once("compiled  conv2d_").unwrap();
-    assert!(progress.contains("0/13  ") && progress.contains("conv2d_"), "{progress:?}");
+    assert!(["planning  ", "/13  "].iter().all(|part| progress.contains(part)), "{progress:?}");
     let is_progress = |line: &&str| line.contains("/13 ") || line.starts_with("planning");
     assert_eq!(screen.lines().find(is_progress), None, "{screen}");
 }
