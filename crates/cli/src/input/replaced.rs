@@ -8,10 +8,10 @@ use anyhow::{Context, ensure};
 use opkeep_fs::Fs;
 
 /// Checks that an output at `path` is a new file, or replaces a file whose first `head_bytes` bytes are those of `noun` by `is_own`, or an
-/// empty one. What is no file is for the function that creates the output.
+/// empty one.
 ///
 /// # Errors
-/// It would replace another file, or one that cannot be read.
+/// It would replace another file, one that cannot be read, a link, or what is no file.
 pub(crate) fn check_replaced(
     path: &Path,
     noun: &str,
@@ -19,14 +19,15 @@ pub(crate) fn check_replaced(
     is_own: impl FnOnce(&[u8]) -> bool,
 ) -> anyhow::Result<()> {
     let shown = quotable(path);
-    let is_file = Fs::new().metadata(path).is_ok_and(|found| found.is_file());
-    let file = match Fs::new().open_file(path) {
-        Ok((file, _)) => file,
-        Err(error) if is_file => {
-            return Err(error).with_context(|| format!("`{shown}` cannot be read, so it is not replaced"));
-        }
-        Err(_) => return Ok(()),
-    };
+    let Ok(found) = Fs::new().symlink_metadata(path) else { return Ok(()) };
+    // The link itself would be replaced, also one such as /dev/stdout.
+    ensure!(
+        !found.is_symlink(),
+        "`{shown}` is a link, so it is not replaced; name the file that it leads to"
+    );
+    ensure!(found.is_file(), "cannot write `{shown}`: it is neither a file nor a new name");
+    let opened = Fs::new().open_file(path);
+    let (file, _) = opened.with_context(|| format!("`{shown}` cannot be read, so it is not replaced"))?;
     let mut head = Vec::new();
     file.take(head_bytes).read_to_end(&mut head).with_context(|| format!("cannot read `{shown}`"))?;
     ensure!(

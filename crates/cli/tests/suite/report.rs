@@ -160,4 +160,8 @@ fn a_page_replaces_only_a_page() {
     assert_eq!(fs::read(&model).unwrap(), b"mine");
     assert!(std::process::Command::new("mkfifo").arg(place.path("pipe")).status().unwrap().success());
     place.run(&["report", "--html", "pipe"]).ended_with(2).says("it is neither a file nor a new name");
+    // A link would be replaced itself, such as /dev/stdout.
+    std::os::unix::fs::symlink("page.html", place.path("link")).unwrap();
+    place.run(&["report", "--html", "link"]).ended_with(2).says("`link` is a link, so it is not replaced");
+    assert!(fs::symlink_metadata(place.path("link")).unwrap().is_symlink());
 }
