@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use opkeep_fs::date_of_day;
+
 /// The name of a run of repair. The quarantines of all caches that the run repairs have this name, so that the run can
 /// be undone as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,31 +60,9 @@ const STAMP: &str = "00000000T000000.000Z";
 /// Returns a time since 1970 as UTC text, in which later times are greater: `20260901T120000.000Z`.
 fn stamp(since: Duration) -> String {
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    let (year, month, day) = date(days);
+    let (year, month, day) = date_of_day(days.try_into().unwrap_or(i64::MAX));
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}.{:03}Z", since.subsec_millis())
-}
-
-/// Returns the year, month and day of a day since 1970.
-fn date(days: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    // The calendar repeats every 400 years.
-    let (mut year, mut left) = (1970 + days / 146_097 * 400, days % 146_097);
-    loop {
-        let length = if is_leap(year) { 366 } else { 365 };
-        if left < length {
-            break;
-        }
-        (year, left) = (year + 1, left - length);
-    }
-    let february = if is_leap(year) { 29 } else { 28 };
-    for (month, length) in (1..).zip([31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]) {
-        if left < length {
-            return (year, month, left + 1);
-        }
-        left -= length;
-    }
-    (year, 12, 31)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use opkeep_backend::FileDigests;
-use opkeep_digest::Digest;
+use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::{FileState, Fs};
 
 /// The digests of compilers and interpreters, which have tens of megabytes and do not change while tests run.
@@ -51,6 +51,17 @@ impl FileDigests for PlainDigests {
         }
         Ok(digest)
     }
+}
+
+/// A fingerprint of `texts` and of `files`, each a name and its content, as backends make them of compilers.
+pub fn fingerprint(texts: &[(&str, &str)], files: &[(&str, &str)]) -> Fingerprint {
+    let mut fingerprint = Fingerprint::new();
+    texts.iter().for_each(|(name, text)| fingerprint.text(*name, *text));
+    for (name, content) in files {
+        let digest = Digest::of(content.as_bytes());
+        fingerprint.add(*name, digest, format!("{name} {:.12}", digest.to_string()));
+    }
+    fingerprint
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub use clock::TestClock;
 pub use compile_log::{CompileLog, LoggedCompile, since_1970};
 pub use context::TestContext;
 pub use cpu_time::CpuTime;
-pub use digests::PlainDigests;
+pub use digests::{PlainDigests, fingerprint};
 pub use dir_snapshot::DirSnapshot;
 pub use ffi::{
     Counting, ForkedChild, Means, allocations, become_user, close_all_files, fork, in_forked_child,

@@ -4,8 +4,8 @@
 //! event's target is the module. Without it, [`debug!`] and [`trace!`] compile to nothing: their values are checked by the
 //! compiler and not computed.
 //!
-//! An event has a constant text and named values, which are recorded as text by [`Display`](std::fmt::Display). No value
-//! is a secret: an address has its password masked before.
+//! An event has a constant text and named values, which are recorded as text by [`Display`](std::fmt::Display). The
+//! password in an address is masked before. Programs are recorded with their arguments, which should have no secret.
 //!
 //! ```
 //! let (key, bytes) = ("3a7c", 512);

@@ -46,7 +46,8 @@ impl Board {
         Asking { board: Arc::clone(self), keys }
     }
 
-    /// Returns what the board knows of `key`, after a wait within `limits` while another thread judges it. Entries that arrived are returned once. A caller that calls it again has refused them.
+    /// Returns what the board knows of `key`, after a wait within `limits` while another thread judges its entry. Entries that arrived are
+    /// returned once. A caller that calls it again has refused them.
     pub(super) fn news(self: &Arc<Self>, key: &Digest, limits: Limits<'_>) -> News {
         if self.locked().table.is_judged(key) {
             self.wait_for_others(key, limits);

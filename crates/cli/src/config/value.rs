@@ -128,11 +128,13 @@ impl Value {
 
 /// Returns a text of a setting for people, without passwords and secret keys.
 pub(super) fn shown(setting: &Setting, text: &str) -> String {
-    match setting.kind {
-        // A URL may be written where it does not belong.
-        _ if setting.kind == Kind::Url || text.contains("://") => without_secrets(text),
-        _ if text.split_whitespace().any(is_secret_key) => "(a secret key)".to_owned(),
-        _ => text.to_owned(),
+    // A URL may be written where it does not belong.
+    if setting.kind == Kind::Url || text.contains("://") {
+        without_secrets(text)
+    } else if text.split_whitespace().any(is_secret_key) {
+        "(a secret key)".to_owned()
+    } else {
+        text.to_owned()
     }
 }
 

@@ -75,7 +75,7 @@ fn upgrade() -> (&'static str, &'static str, &'static str) {
 
 /// A compiler upgrade hits each kernel of a network, and is one cause: for `explain`, and beside each compile of a build.
 #[test]
-fn an_upgrade_is_told_once() {
+fn an_upgrade_is_one_cause() {
     let place = Place::new();
     let network = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/lenet");
     let (old, new, cause) = upgrade();
@@ -149,7 +149,7 @@ fn age_by_a_version(place: &Place) {
 
 /// The code of each kernel differs in its own way after an upgrade of opkeep, which is one cause.
 #[test]
-fn another_version_is_told_once() {
+fn another_version_is_one_cause() {
     let place = Place::new();
     let network = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/lenet");
     let count = place

@@ -66,21 +66,11 @@ fn program_version(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use opkeep_digest::Fingerprint;
+    use opkeep_testkit::fingerprint;
 
     use super::*;
 
     const GCC: &str = "gcc version 12.2.0 (Debian 12.2.0-14+deb12u1)";
-
-    fn fingerprint(texts: &[(&str, &str)], files: &[(&str, &str)]) -> Fingerprint {
-        let mut fingerprint = Fingerprint::new();
-        texts.iter().for_each(|(name, text)| fingerprint.text(*name, *text));
-        for (name, content) in files {
-            let digest = Digest::of(content.as_bytes());
-            fingerprint.add(*name, digest, format!("{name} {:.12}", digest.to_string()));
-        }
-        fingerprint
-    }
 
     #[test]
     fn an_upgrade_is_named_by_its_version() {

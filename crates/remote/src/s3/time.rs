@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use opkeep_fs::date_of_day;
+
 const DAY: i64 = 86_400;
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -29,7 +31,7 @@ impl Timestamp {
 
     /// Returns the time as `20261127T155741Z`.
     pub(super) fn compact(self) -> String {
-        let (year, month, day) = civil(self.0.div_euclid(DAY));
+        let (year, month, day) = date_of_day(self.0.div_euclid(DAY));
         let seconds = self.0.rem_euclid(DAY);
         let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
         format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
@@ -77,18 +79,6 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Returns the date that is a number of days after 1970-01-01.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year + i64::from(month <= 2), month, day)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +86,7 @@ mod tests {
     #[test]
     fn all_days_come_back() {
         for day in 0..400 * 366 {
-            let (year, month, of_month) = civil(day);
+            let (year, month, of_month) = date_of_day(day);
             assert_eq!(days(year, month, of_month), day);
             let text = Timestamp(day * DAY + 3661).compact();
             let listed = format!("{}-{}-{}T01:01:01.000Z", &text[..4], &text[4..6], &text[6..8]);

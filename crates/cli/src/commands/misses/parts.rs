@@ -86,19 +86,9 @@ fn words_beyond<'a>(text: &'a str, other: &str) -> Vec<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use opkeep_digest::Fingerprint;
+    use opkeep_testkit::fingerprint;
 
     use super::*;
-
-    fn fingerprint(texts: &[(&str, &str)], files: &[(&str, &str)]) -> Fingerprint {
-        let mut fingerprint = Fingerprint::new();
-        texts.iter().for_each(|(name, text)| fingerprint.text(*name, *text));
-        for (name, content) in files {
-            let digest = Digest::of(content.as_bytes());
-            fingerprint.add(*name, digest, format!("{name} {:.12}", digest.to_string()));
-        }
-        fingerprint
-    }
 
     #[test]
     fn an_upgrade_takes_few_lines() {

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use opkeep_fs::date_of_day;
+
 /// Returns the Unix time in milliseconds.
 pub(super) fn millis(time: SystemTime) -> u64 {
     u64::try_from(opkeep_fs::unix(time).as_millis()).unwrap_or(u64::MAX)
@@ -10,22 +12,9 @@ pub(super) fn millis(time: SystemTime) -> u64 {
 /// `2026-11-28 12:31:05 UTC`
 pub(super) fn utc(millis: u64) -> String {
     let (seconds, day) = (millis / 1000 % 86_400, millis / 86_400_000);
-    let (year, month, of_month) = date(day);
+    let (year, month, of_month) = date_of_day(day.try_into().unwrap_or(i64::MAX));
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     format!("{year:04}-{month:02}-{of_month:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
-/// Returns the year, the month and the day of the month for a number of days since 1970, in the Gregorian calendar.
-fn date(days: u64) -> (u64, u64, u64) {
-    // Years begin in March, so that a leap day is the last day of its year; 719,468 days before 1970 began the year 0.
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let of_era_year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * of_era_year + of_era_year / 4 - of_era_year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (era * 400 + of_era_year + u64::from(month <= 2), month, of_month)
 }
 
 /// `640 µs`, `95 ms`, `12.3 s`, `2 min 5 s`, `3 h 7 min`
