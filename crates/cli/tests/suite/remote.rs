@@ -109,8 +109,9 @@ fn builds_and_the_store_report_the_same_figures() {
 fn what_is_not_sent_is_reported_until_it_is_sent() {
     let place = Place::new();
     fs::create_dir(place.path("shared")).unwrap();
-    // A directory whose part for kernels is a file can be read, and refuses what is sent.
-    place.write("shared/v1", "");
+    // A file in place of the directory for temporary files: the cache can be read, so it is not paused before something is sent, and
+    // takes nothing.
+    place.write("shared/+tmp", "");
     let remote = format!("file://{}", place.path("shared").display());
     let ran = build(&place, &[SQUARE, "--remote", &remote]).json();
     let use_of = &ran["remote"];
@@ -118,7 +119,7 @@ fn what_is_not_sent_is_reported_until_it_is_sent() {
     let failed = use_of["uploads_refused"].as_u64().unwrap() + use_of["uploads_unsent"].as_u64().unwrap();
     assert!(failed > 0 && use_of["failed_calls"].as_u64().unwrap() > 0, "{ran}");
     place.run(&["stats"]).ended_with(0).prints("1 still to be sent").prints("to the remote cache failed");
-    fs::remove_file(place.path("shared/v1")).unwrap();
+    fs::remove_file(place.path("shared/+tmp")).unwrap();
     let ran = build(&place, &[SQUARE, "--remote", &remote]).json();
     let use_of = &ran["remote"];
     assert_eq!(
