@@ -19,7 +19,8 @@ fn main() {
         return hosts::other_process(&words.collect::<Vec<_>>());
     }
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(Some(4));
+    // They wait: for servers, and for leases to end.
+    arguments.test_threads = arguments.test_threads.or(Some(8));
     let (mut trials, redis) = redis::trials();
     let (of_s3, s3) = s3::trials();
     trials.extend(of_s3);
