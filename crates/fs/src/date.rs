@@ -1,4 +1,4 @@
-//! The date of a day.
+//! Dates.
 
 /// Returns the year, the month and the day of the month of the day that is `days` days after 1970-01-01, in the Gregorian calendar.
 pub fn date_of_day(days: i64) -> (i64, i64, i64) {
@@ -13,9 +13,33 @@ pub fn date_of_day(days: i64) -> (i64, i64, i64) {
     (era * 400 + year + i64::from(month <= 2), month, day)
 }
 
+/// Returns a point in time as text, in UTC: `2026-11-28 12:31:05 UTC`. `millis` is the Unix time in milliseconds.
+pub fn utc(millis: u64) -> String {
+    let (seconds, day) = (millis / 1000 % 86_400, millis / 86_400_000);
+    let (year, month, of_month) = date_of_day(day.try_into().unwrap_or(i64::MAX));
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{of_month:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_709_164_799, "2024-02-28 23:59:59 UTC"),
+            (1_709_251_200, "2024-03-01 00:00:00 UTC"),
+            (1_764_331_265, "2025-11-28 12:01:05 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(utc(seconds * 1000), text);
+        }
+        assert!(utc(u64::MAX).ends_with("UTC"));
+    }
 
     /// Each day of 800 years follows the day before, by the rule of leap years.
     #[test]

@@ -58,7 +58,7 @@ pub use call::{FsCall, FsOp, Permit, Watcher};
 pub use cancel::CancelToken;
 pub use change_time::ChangeTimes;
 pub use clock::{Clock, FileClock, idle, unix};
-pub use date::date_of_day;
+pub use date::{date_of_day, utc};
 pub use dir::{Dir, DirEntry, FileRead, Names};
 pub use fork_safe::ForkSafeCell;
 pub use limits::{has_no_locks, is_out_of_files, max_open_files};

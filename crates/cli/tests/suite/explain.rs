@@ -145,6 +145,8 @@ fn age_by_a_version(place: &Place) {
         std::fs::write(directory.join(format!("{key}.kern")), encoded).unwrap();
         std::fs::remove_file(&file).unwrap();
     }
+    // The earlier version recorded its own keys.
+    std::fs::remove_dir_all(place.path("cache/v1/.builds")).unwrap();
 }
 
 /// The code of each kernel differs in its own way after an upgrade of opkeep, which is one cause.
@@ -165,6 +167,136 @@ fn another_version_is_one_cause() {
         (Some(&*first), 4),
         "{explained:?}"
     );
+}
+
+/// Three kernels, each stored for two toolchains. Returns the arguments of their descriptors, and the entries of the second toolchain.
+fn stored_for_two(place: &Place) -> (Vec<String>, Vec<std::path::PathBuf>) {
+    let infos = [3, 4, 5].map(|elements| {
+        let info = place.write(&format!("{elements}.info"), square_of(elements));
+        info.to_str().unwrap().to_owned()
+    });
+    let mut entries = Vec::new();
+    for cc in ["cc -O1", "cc"] {
+        let args: Vec<&str> =
+            ["build", "--no-kernel-meta"].into_iter().chain(infos.iter().map(String::as_str)).collect();
+        place.run_with(&args, &[("CC", cc)]).ended_with(0);
+        let before = std::mem::replace(&mut entries, place.entries());
+        entries.retain(|entry| !before.contains(entry));
+    }
+    assert_eq!(entries.len(), 3);
+    (infos.to_vec(), entries)
+}
+
+fn explain(place: &Place, infos: &[String], more: &[&str]) -> crate::common::Ran {
+    let args: Vec<&str> =
+        ["explain"].into_iter().chain(infos.iter().map(String::as_str)).chain(more.iter().copied()).collect();
+    place.run_with(&args, &[("CC", "cc")]).ended_with(0)
+}
+
+/// What the records of builds and the quarantine state of an entry is the cause of its absence, and no toolchain of another entry of
+/// the same job.
+#[test]
+fn a_removed_entry_is_explained_by_what_is_known_of_it() {
+    let place = Place::new();
+    let (infos, entries) = stored_for_two(&place);
+    std::fs::remove_file(&entries[0]).unwrap();
+    let explained = explain(&place, &infos, &[]);
+    let lines: Vec<&str> = explained.stdout.lines().collect();
+    let is_cause = |line: &&str| line.contains(" misses: ") || line.contains(" miss: ");
+    let causes: Vec<&str> = lines.iter().copied().filter(is_cause).collect();
+    assert_eq!(causes.len(), 1, "{lines:#?}");
+    assert!(
+        causes[0].starts_with("1 miss: compiled 2")
+            && causes[0].ends_with(" UTC on this host, and no longer stored"),
+        "{lines:#?}"
+    );
+    assert!(lines.contains(&"    deleted: the store has counted no eviction"), "{lines:#?}");
+    assert!(!explained.stdout.contains("-O1"), "{lines:#?}");
+    let json = explain(&place, &infos, &["--format", "json"]).json();
+    let missed = json["causes"][0]["kernels"][0].as_u64().unwrap() as usize;
+    let former = &json["kernels"][missed]["former"];
+    assert_eq!(
+        (&json["causes"][0]["cause"], &json["causes"][0]["evictions"]),
+        (&json!("removed"), &json!(0))
+    );
+    assert_eq!((&former["state"], &former["compiled"]), (&json!("removed"), &json!(true)), "{former}");
+    assert_eq!(json["kernels"][missed]["nearest"]["same_job"], true, "the nearest one is there as well");
+    explain(&place, &infos, &["--all"])
+        .prints(" UTC on this host, and no longer stored\n  the nearest stored kernel is ");
+
+    // A build says the same.
+    let build = |more: &[&str]| {
+        let args: Vec<&str> = ["build", "--no-kernel-meta", "--explain"]
+            .into_iter()
+            .chain(infos.iter().map(String::as_str))
+            .chain(more.iter().copied())
+            .collect();
+        place.run_with(&args, &[("CC", "cc")]).ended_with(0)
+    };
+    build(&[]).prints(", and no longer stored)").prints("\n1 miss: compiled ");
+
+    // Evictions are counted, and clear deletes by them.
+    place.run(&["clear"]).ended_with(0);
+    let explained = explain(&place, &infos, &[]);
+    explained
+        .prints("3 misses: compiled before (the last 2")
+        .prints("    evicted or deleted: the store has counted 6 evictions\n");
+}
+
+/// Without records nothing is known of a deleted entry, and a difference of toolchains is a comparison, not the cause: the others of
+/// this toolchain are stored.
+#[test]
+fn a_toolchain_with_other_entries_is_no_cause() {
+    let place = Place::new();
+    let (infos, entries) = stored_for_two(&place);
+    std::fs::remove_dir_all(place.path("cache/v1/.builds")).unwrap();
+    std::fs::remove_file(&entries[0]).unwrap();
+    let cause = "no kernel of this job is stored for the same toolchain; the nearest differs in arguments -O1 -> (none)";
+    explain(&place, &infos, &[]).prints(&format!("1 miss: {cause}\n"));
+    let json = explain(&place, &infos, &["--format", "json"]).json();
+    assert_eq!(
+        (&json["causes"][0]["cause"], &json["causes"][0]["comparison"]),
+        (&json!("key-changed"), &json!(true))
+    );
+    // Without one of this toolchain, its change is the cause.
+    entries[1..].iter().for_each(|entry| std::fs::remove_file(entry).unwrap());
+    explain(&place, &infos, &[]).prints("3 misses: arguments -O1 -> (none)\n");
+}
+
+/// Damage of one kind is one cause, whatever the digests are: in the store, and in quarantine.
+#[test]
+fn damage_of_one_kind_is_one_cause() {
+    let place = Place::new();
+    let (infos, entries) = stored_for_two(&place);
+    for entry in &entries {
+        let mut bytes = std::fs::read(entry).unwrap();
+        let object = bytes.windows(4).position(|bytes| bytes == b"\x7fELF").unwrap();
+        bytes[object + 20] ^= 1;
+        std::fs::write(entry, bytes).unwrap();
+    }
+    let kind = "damaged: member `object` is damaged: expected SHA-… …, found …";
+    let explained = explain(&place, &infos, &[]);
+    let explained = explained.prints(&format!(
+        "3 misses: {kind}\n    for example damaged: member `object` is damaged: expected SHA-256 "
+    ));
+    assert_eq!(explained.stdout.matches("found").count(), 2, "{explained:?}");
+    let json = explain(&place, &infos, &["--format", "json"]).json();
+    let reasons: std::collections::BTreeSet<&str> =
+        json["kernels"].as_array().unwrap().iter().map(|kernel| kernel["reason"].as_str().unwrap()).collect();
+    assert_eq!((reasons.len(), json["causes"].as_array().unwrap().len()), (3, 1), "{json}");
+    assert_eq!((&json["causes"][0]["cause"], &json["causes"][0]["text"]), (&json!("damaged"), &json!(kind)));
+    assert!(reasons.contains(json["causes"][0]["example"].as_str().unwrap()), "{json}");
+    let all = explain(&place, &infos, &["--all"]);
+    assert!(reasons.iter().all(|reason| all.stdout.contains(reason)), "{all:?}");
+
+    place.run(&["repair"]).ended_with(0);
+    let explained = explain(&place, &infos, &[]);
+    let first = explained.stdout.lines().next().unwrap();
+    assert!(first.starts_with("3 misses: quarantined 2") && first.contains(" UTC: "), "{explained:?}");
+    let json = explain(&place, &infos, &["--format", "json"]).json();
+    let former = &json["kernels"][0]["former"];
+    assert_eq!((&former["state"], &former["host"]), (&json!("quarantined"), &Value::Null), "{former}");
+    assert!(former["reason"].as_str().unwrap().contains("`object`"), "{former}");
 }
 
 #[test]

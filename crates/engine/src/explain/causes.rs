@@ -6,7 +6,10 @@ use std::fmt;
 
 use opkeep_descriptor::{Change, Diff};
 use opkeep_digest::PartChange;
+use opkeep_fs::utc;
 
+use super::former::{FormerEntry, StoredBy};
+use super::kind::kind_of;
 use super::nearest_entry::NearestEntry;
 use super::toolchain_text::toolchain_text;
 
@@ -26,20 +29,44 @@ pub struct MissExplanation {
     /// The stored kernel of the same operators that explains the miss best: one of the same job, if there is one. `None` if there is no
     /// kernel of these operators, or none was searched for.
     pub nearest: Option<Box<NearestEntry>>,
+    /// What the store still knows of the entry, if it had one. Then this is the cause, whatever else is stored.
+    pub former: Option<FormerEntry>,
+    /// Whether the store has other kernels of the same toolchain and options. Then a difference in these is no cause: they were in use
+    /// when the others were stored.
+    pub has_others: bool,
+    /// Whether the entry is damaged or invalid.
+    pub is_damaged: bool,
 }
 
 impl MissExplanation {
     pub(crate) fn new(why: impl Into<String>) -> Self {
-        Self { why: why.into(), is_searched: false, nearest: None }
+        Self {
+            why: why.into(),
+            is_searched: false,
+            nearest: None,
+            former: None,
+            has_others: false,
+            is_damaged: false,
+        }
     }
 
     /// Returns the cause of the miss.
     pub fn cause(&self) -> MissCause {
-        match &self.nearest {
-            Some(nearest) if nearest.job.is_empty() => MissCause::KeyChanged(KeyChanges::of(nearest)),
-            Some(_) => MissCause::NewJob,
-            None if self.is_searched => MissCause::NewOperators,
-            None => MissCause::Other(self.why.clone()),
+        match (&self.former, &self.nearest) {
+            (Some(FormerEntry::Quarantined { at_ms, reason }), _) => {
+                let reason = reason.clone().unwrap_or_else(|| "no reason was written".to_owned());
+                MissCause::Quarantined { reason, last_ms: *at_ms }
+            }
+            (Some(FormerEntry::Removed { stored, evictions }), _) => {
+                MissCause::Removed(RemovedEntries { last: stored.clone(), kernels: 1, evictions: *evictions })
+            }
+            (None, Some(nearest)) if nearest.job.is_empty() => {
+                MissCause::KeyChanged(KeyChanges::of(nearest, self.has_others))
+            }
+            (None, Some(_)) => MissCause::NewJob,
+            (None, None) if self.is_searched => MissCause::NewOperators,
+            (None, None) if self.is_damaged => MissCause::Damaged(self.why.clone()),
+            (None, None) => MissCause::Other(self.why.clone()),
         }
     }
 }
@@ -47,14 +74,14 @@ impl MissExplanation {
 impl fmt::Display for MissExplanation {
     /// Writes the cause in a few words; of a new job, the first difference from the nearest one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(nearest) = self.nearest.as_ref().filter(|nearest| !nearest.job.is_empty()) else {
+        let nearest = self.nearest.as_deref().filter(|nearest| !nearest.job.is_empty());
+        let Some(nearest) = nearest.filter(|_| self.former.is_none()) else {
             return self.cause().fmt(f);
         };
         write!(f, "new job, like {}", nearest.name)?;
         let changes = nearest.main_changes();
         let Some(Change { path, old, new, .. }) = changes.first() else { return Ok(()) };
-        let [old, new] = [old, new].map(|value| value.chars().take(MAX_VALUE).collect::<String>());
-        write!(f, " but for {path}: {old} -> {new}")?;
+        write!(f, " but for {path}: {} -> {}", cut(old), cut(new))?;
         match changes.len() - 1 {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
@@ -68,12 +95,57 @@ impl fmt::Display for MissExplanation {
 pub enum MissCause {
     /// A kernel of the same job is stored, and other parts of its key differ.
     KeyChanged(KeyChanges),
+    /// The entries were stored, and are evicted or deleted.
+    Removed(RemovedEntries),
+    /// The entries are in quarantine.
+    #[non_exhaustive]
+    Quarantined {
+        /// The reason for the quarantine.
+        reason: String,
+        /// The time of the last quarantine, in Unix milliseconds.
+        last_ms: u64,
+    },
+    /// The entries are damaged or invalid, for this reason.
+    Damaged(String),
     /// Kernels of the same operators are stored, but none of the same job.
     NewJob,
     /// No kernel of the same operators is stored.
     NewOperators,
-    /// Another reason, which may concern the whole store: it does not exist, or the entry is damaged.
+    /// Another reason, which may concern the whole store: it does not exist, or cannot be read.
     Other(String),
+}
+
+/// Entries that a store had, and has no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RemovedEntries {
+    /// The last of the builds that stored them.
+    pub last: StoredBy,
+    /// The number of kernels.
+    pub kernels: usize,
+    /// The number of entries that the store has evicted from their targets so far. It does not list them.
+    pub evictions: u64,
+}
+
+impl RemovedEntries {
+    fn merge(&mut self, other: Self) {
+        let Self { last, kernels, evictions } = other;
+        if self.last.at_ms < last.at_ms {
+            self.last = last;
+        }
+        self.kernels += kernels;
+        self.evictions = self.evictions.max(evictions);
+    }
+}
+
+impl fmt::Display for RemovedEntries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, last) = self.last.texts();
+        match self.kernels {
+            1 => write!(f, "{verb} {last}, and no longer stored"),
+            _ => write!(f, "{verb} before (the last {last}), and no longer stored"),
+        }
+    }
 }
 
 /// The differences between the keys of stored and missing kernels of the same jobs.
@@ -90,18 +162,24 @@ pub struct KeyChanges {
     pub op_sources: BTreeMap<String, usize>,
     /// The programs that stored the kernels, with their versions, if it was not this version.
     pub made_by: BTreeSet<String>,
+    /// Whether the differences are those from the nearest kernel, and not the cause: the store has other kernels of the same toolchain
+    /// and options as the missing ones.
+    pub is_comparison: bool,
 }
 
 impl KeyChanges {
-    fn of(nearest: &NearestEntry) -> Self {
+    fn of(nearest: &NearestEntry, has_others: bool) -> Self {
         let is_other = |made_by: &&String| !made_by.is_empty() && *made_by != opkeep_kernel_entry::MADE_BY;
-        Self {
+        let mut changes = Self {
             key_schema: nearest.key_schema,
             toolchain: nearest.toolchain.clone(),
             spec: nearest.spec.clone(),
             op_sources: nearest.op_sources.iter().map(|part| (part.name.clone(), 1)).collect(),
             made_by: [&nearest.made_by].into_iter().filter(is_other).cloned().collect(),
-        }
+            is_comparison: false,
+        };
+        changes.is_comparison = has_others && !changes.only_sources_differ();
+        changes
     }
 
     /// Whether the operators' own sources are all that differs. Otherwise they may differ as a consequence, such as generated code for
@@ -115,6 +193,7 @@ impl KeyChanges {
         self.key_schema == other.key_schema
             && self.toolchain == other.toolchain
             && self.spec == other.spec
+            && self.is_comparison == other.is_comparison
             && (!self.only_sources_differ() || self.op_sources.keys().eq(other.op_sources.keys()))
     }
 
@@ -136,7 +215,8 @@ impl fmt::Display for KeyChanges {
         if let Some(first) = self.spec.changes.first() {
             let more = self.spec.changes.len() - 1;
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            parts.push(format!("{}: {} -> {}{more}", plain_path(&first.path), first.old, first.new));
+            let (old, new) = (cut(&first.old), cut(&first.new));
+            parts.push(format!("{}: {old} -> {new}{more}", plain_path(&first.path)));
         }
         if self.only_sources_differ() {
             let names: Vec<&str> = self.op_sources.keys().take(MAX_NAMES).map(String::as_str).collect();
@@ -151,7 +231,19 @@ impl fmt::Display for KeyChanges {
             let made_by: Vec<&str> = self.made_by.iter().map(String::as_str).collect();
             parts.insert(0, format!("{} -> {}", made_by.join(", "), opkeep_kernel_entry::MADE_BY));
         }
+        if self.is_comparison {
+            let what = if self.toolchain.is_empty() { "options" } else { "toolchain" };
+            write!(f, "no kernel of this job is stored for the same {what}; the nearest differs in ")?;
+        }
         f.write_str(&parts.join(", "))
+    }
+}
+
+/// Returns the first characters of a value.
+fn cut(value: &str) -> String {
+    match value.char_indices().nth(MAX_VALUE) {
+        Some((end, _)) => format!("{}...", &value[..end]),
+        None => value.to_owned(),
     }
 }
 
@@ -164,9 +256,11 @@ impl fmt::Display for MissCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::KeyChanged(changes) => changes.fmt(f),
+            Self::Removed(removed) => removed.fmt(f),
+            Self::Quarantined { reason, last_ms } => write!(f, "quarantined {}: {reason}", utc(*last_ms)),
             Self::NewJob => f.write_str("no kernel of this job is stored"),
             Self::NewOperators => f.write_str("no kernel of these operators is stored for this target"),
-            Self::Other(why) => f.write_str(why),
+            Self::Damaged(why) | Self::Other(why) => f.write_str(why),
         }
     }
 }
@@ -176,6 +270,9 @@ impl MissCause {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::KeyChanged(_) => "key-changed",
+            Self::Removed(_) => "removed",
+            Self::Quarantined { .. } => "quarantined",
+            Self::Damaged(_) => "damaged",
             Self::NewJob => "new-job",
             Self::NewOperators => "new-operators",
             Self::Other(_) => "other",
@@ -185,17 +282,53 @@ impl MissCause {
     fn order(&self) -> u8 {
         match self {
             Self::KeyChanged(_) => 0,
-            Self::NewJob => 1,
-            Self::NewOperators => 2,
-            Self::Other(_) => 3,
+            Self::Removed(_) => 1,
+            Self::Quarantined { .. } => 2,
+            Self::Damaged(_) => 3,
+            Self::NewJob => 4,
+            Self::NewOperators => 5,
+            Self::Other(_) => 6,
         }
     }
 
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::KeyChanged(one), Self::KeyChanged(other)) => one.is_same(other),
+            (Self::Removed(_), Self::Removed(_)) => true,
+            (Self::Quarantined { reason: one, .. }, Self::Quarantined { reason: other, .. })
+            | (Self::Damaged(one), Self::Damaged(other))
+            | (Self::Other(one), Self::Other(other)) => kind_of(one) == kind_of(other),
             (one, other) => one == other,
         }
+    }
+
+    /// The reason that has digests and numbers of one kernel, if the cause has one.
+    fn reason(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Quarantined { reason, .. } | Self::Damaged(reason) | Self::Other(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Adds the cause of another kernel, which [is the same](Self::is_same). Returns the reason of the first kernel, if the reasons
+    /// have different digests or numbers: the cause has none of them then.
+    fn merge(&mut self, mut other: Self) -> Option<String> {
+        let example = match (self.reason(), other.reason()) {
+            (Some(reason), Some(other)) if reason != other => {
+                let kind = kind_of(reason);
+                Some(std::mem::replace(reason, kind))
+            }
+            _ => None,
+        };
+        match (self, other) {
+            (Self::KeyChanged(all), Self::KeyChanged(one)) => all.merge(one),
+            (Self::Removed(all), Self::Removed(one)) => all.merge(one),
+            (Self::Quarantined { last_ms: last, .. }, Self::Quarantined { last_ms, .. }) => {
+                *last = last_ms.max(*last)
+            }
+            _ => {}
+        }
+        example
     }
 }
 
@@ -207,6 +340,8 @@ pub struct MissGroup {
     pub cause: MissCause,
     /// The numbers that the caller gave the kernels, in the caller's order.
     pub kernels: Vec<usize>,
+    /// The reason of the first kernel, if the kernels' reasons differ in digests or numbers, which the cause leaves out then.
+    pub example: Option<String>,
 }
 
 impl MissGroup {
@@ -219,13 +354,10 @@ impl MissGroup {
             match groups.iter_mut().find(|group| group.cause.is_same(&cause)) {
                 Some(group) => {
                     group.kernels.push(kernel);
-                    if let (MissCause::KeyChanged(all), MissCause::KeyChanged(one)) =
-                        (&mut group.cause, cause)
-                    {
-                        all.merge(one);
-                    }
+                    let example = group.cause.merge(cause);
+                    group.example = group.example.take().or(example);
                 }
-                None => groups.push(Self { cause, kernels: vec![kernel] }),
+                None => groups.push(Self { cause, kernels: vec![kernel], example: None }),
             }
         }
         groups.sort_by_key(|group| (group.cause.order(), Reverse(group.kernels.len())));

@@ -1,12 +1,12 @@
 //! The explanation of misses while a build compiles them.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::causes::MissExplanation;
+use super::former::StoreHistory;
 use super::nearest::{NearestSearch, search_while};
-use super::nearest_entry::NearestEntry;
 use crate::Outcome;
 use crate::event::Event;
 use crate::pipeline::{KernelPipeline, MissReason};
@@ -49,7 +49,16 @@ impl<'a> BuildExplainer<'a> {
             true => !self.pipeline.cancel.is_cancelled(),
             false => !is_done && began.elapsed() < SEARCH_LIMIT,
         };
-        search_while(self.searches(), goes_on, |search| self.take(search), work)
+        let searches = self.searches();
+        let keys = searches.iter().flat_map(NearestSearch::keys).copied().collect();
+        let store = self.pipeline.runtime.cache.store().filter(|_| is_wanted);
+        let history = OnceLock::new();
+        let take = |search: NearestSearch<'_>| {
+            // Read beside the build, which does not wait for it.
+            let history = store.map(|store| history.get_or_init(|| StoreHistory::read(store, &keys)));
+            self.take(search, history);
+        };
+        search_while(searches, goes_on, take, work)
     }
 
     /// Adds the explanations to the reports of the plan's kernels.
@@ -57,10 +66,10 @@ impl<'a> BuildExplainer<'a> {
         let is_wanted = self.setup.config.explain_misses;
         for (index, miss) in self.explained.into_inner().unwrap_or_else(PoisonError::into_inner) {
             let Some(report) = &mut reports[self.missing[index].0] else { continue };
-            if let (Some(nearest), Some(reason), Outcome::Compiled) =
+            if let (Some(_), Some(reason), Outcome::Compiled) =
                 (&miss.nearest, &mut report.reason, report.outcome)
             {
-                reason.push_str(&format!("; {nearest}"));
+                reason.push_str(&format!("; {miss}"));
             }
             if is_wanted && !matches!(report.outcome, Outcome::Reused | Outcome::Shared) {
                 report.miss = Some(miss);
@@ -73,21 +82,16 @@ impl<'a> BuildExplainer<'a> {
         for (index, (at, miss)) in self.missing.iter().enumerate() {
             let keyed = self.plan.kernels[*at].keyed();
             if !miss.absent && keyed.is_some_and(|keyed| !keyed.spec.debug) {
-                self.add(index, MissExplanation::new(miss.reason.clone()));
+                let is_damaged = miss.damaged;
+                self.add(index, MissExplanation { is_damaged, ..MissExplanation::new(miss.reason.clone()) });
             }
         }
     }
 
     /// Takes the result of a search that has ended.
-    fn take(&self, search: NearestSearch<'_>) {
-        let is_searched = search.is_complete();
-        let ids: Vec<usize> = search.ids().collect();
-        let mut found: HashMap<usize, NearestEntry> = search.found().collect();
-        for index in ids {
-            let nearest = found.remove(&index).map(Box::new);
-            let miss = MissExplanation::new(self.missing[index].1.reason.clone());
-            self.add(index, MissExplanation { nearest, is_searched, ..miss });
-        }
+    fn take(&self, search: NearestSearch<'_>, history: Option<&StoreHistory>) {
+        let explained = search.explained(history, |index| self.missing[index].1.reason.clone());
+        explained.into_iter().for_each(|(index, miss)| self.add(index, miss));
     }
 
     fn add(&self, index: usize, miss: MissExplanation) {

@@ -1,14 +1,16 @@
 //! The reasons why kernels would be hits or misses, without a build.
 
 pub(crate) mod causes;
+pub(crate) mod former;
 pub(crate) mod in_build;
+mod kind;
 pub(crate) mod nearest;
 pub(crate) mod nearest_entry;
 mod rank;
 pub(crate) mod remote;
 mod toolchain_text;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use opkeep_backend::Context;
@@ -24,8 +26,8 @@ use crate::plan::{BuildPlan, KeyState, KeyedKernel, PlannedKernel};
 use crate::setup::Setup;
 use crate::{BuildError, FileDigestCache, KernelError, Request};
 use causes::MissExplanation;
+use former::StoreHistory;
 use nearest::NearestSearch;
-use nearest_entry::NearestEntry;
 use remote::ReadOnlyCache;
 
 /// The status of one kernel in the cache.
@@ -95,6 +97,7 @@ impl Engine {
 /// The part of the store for each target of a plan, or the reason why it cannot be used.
 struct StoreTargets<'a> {
     setup: &'a Setup,
+    store: Option<Store>,
     targets: BTreeMap<String, Result<TargetStore, String>>,
     /// The remote tier and the trusted keys, if the build uses any.
     cache: Option<ReadOnlyCache>,
@@ -113,13 +116,13 @@ impl<'a> StoreTargets<'a> {
             }
             None => Err("there is no store".to_owned()),
         };
-        let store = |target: &String| {
+        let open = |target: &String| {
             let store = store.as_ref().map_err(Clone::clone)?.target(target);
             store.map_err(|error| error.to_string())
         };
         let targets =
-            plan.stored_targets().into_iter().map(|target| (target.clone(), store(&target))).collect();
-        Self { setup, targets, cache: ReadOnlyCache::open(setup) }
+            plan.stored_targets().into_iter().map(|target| (target.clone(), open(&target))).collect();
+        Self { setup, targets, store: store.ok(), cache: ReadOnlyCache::open(setup) }
     }
 
     fn explanation(&self, planned: &PlannedKernel<'_>) -> Explanation {
@@ -179,7 +182,13 @@ impl<'a> StoreTargets<'a> {
         match self.targets.get(&keyed.spec.target) {
             Some(Ok(store)) => match self.peek(store, keyed) {
                 Lookup::Hit(_) => CacheStatus::Hit,
-                Lookup::Miss(miss) => missed(miss.to_string()),
+                Lookup::Miss(miss) => {
+                    let is_damaged = matches!(miss, Miss::Damaged(_));
+                    CacheStatus::Miss(MissExplanation {
+                        is_damaged,
+                        ..MissExplanation::new(miss.to_string())
+                    })
+                }
             },
             Some(Err(why)) => missed(why.clone()),
             None => missed("there is no store".to_owned()),
@@ -193,8 +202,9 @@ impl<'a> StoreTargets<'a> {
         trusted.map_or_else(|| store.peek(key), |target| target.peek(key))
     }
 
-    /// Finds the nearest entries of absent kernels, in one pass over each target.
+    /// Finds the nearest entries of absent kernels, in one pass over each target, and what is known of their own.
     fn add_nearest(&self, plan: &BuildPlan<'_>, explanations: &mut [Explanation], cancel: &CancelToken) {
+        let mut searches = Vec::new();
         for (target, store) in &self.targets {
             let Ok(store) = store else { continue };
             let mut search = NearestSearch::new(store);
@@ -206,18 +216,16 @@ impl<'a> StoreTargets<'a> {
                     search.add(at, planned, keyed);
                 }
             }
-            if search.is_empty() {
-                continue;
-            }
+            searches.push(search);
+        }
+        searches.retain(|search| !search.is_empty());
+        let keys = searches.iter().flat_map(NearestSearch::keys).copied().collect();
+        let history = self.store.as_ref().map(|store| StoreHistory::read(store, &keys));
+        for mut search in searches {
             search.run(|| !cancel.is_cancelled());
-            let is_complete = search.is_complete();
-            let ids: Vec<usize> = search.ids().collect();
-            let mut found: HashMap<usize, NearestEntry> = search.found().collect();
-            for at in ids {
-                if let CacheStatus::Miss(miss) = &mut explanations[at].status {
-                    miss.nearest = found.remove(&at).map(Box::new);
-                    miss.is_searched = is_complete;
-                }
+            let explained = search.explained(history.as_ref(), |_| Miss::Absent.to_string());
+            for (at, miss) in explained {
+                explanations[at].status = CacheStatus::Miss(miss);
             }
         }
     }

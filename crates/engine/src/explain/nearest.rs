@@ -6,11 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
 
 use opkeep_descriptor::{Change, Diff, Job, KEY_SCHEMA, Key, ResolvedSpec, read_info};
-use opkeep_digest::Digest;
+use opkeep_digest::{Digest, Fingerprint};
 use opkeep_kernel_entry::Header;
 use opkeep_kernel_entry::member::{HEADER, INFO};
 use opkeep_store::{OpenEntry, TargetStore};
 
+use super::causes::MissExplanation;
+use super::former::StoreHistory;
 use super::nearest_entry::NearestEntry;
 use super::rank::Rank;
 use crate::plan::{KeyedKernel, PlannedKernel};
@@ -25,11 +27,46 @@ pub(crate) struct NearestSearch<'a> {
     /// The keys of the missing kernels: a build stores these during the search, and they explain no miss of it.
     keys: HashSet<Digest>,
     by_op_type: HashMap<String, Vec<usize>>,
+    /// The toolchains and specs of the missing kernels: mostly one.
+    configurations: Vec<Configuration<'a>>,
     /// Whether all entries were compared.
     is_complete: bool,
 }
 
+/// What the missing kernels are built with, and whether another kernel of it is stored.
+struct Configuration<'a> {
+    backend: &'a str,
+    toolchain: &'a Fingerprint,
+    spec: &'a ResolvedSpec,
+    is_stored: bool,
+}
+
+impl Configuration<'_> {
+    fn is_of(&self, keyed: &KeyedKernel) -> bool {
+        self.backend == keyed.parts.backend
+            && self.spec == &keyed.spec
+            && has_content(self.toolchain, &keyed.parts.toolchain)
+    }
+
+    fn is_in(&self, header: &Header) -> bool {
+        let Header { backend, key_schema, target, options, toolchain, .. } = header;
+        self.backend == backend
+            && *key_schema == KEY_SCHEMA
+            && self.spec.target == *target
+            && self.spec.options == *options
+            && has_content(self.toolchain, toolchain)
+    }
+}
+
+/// Whether two fingerprints are of the same content. It computes no digest: of many kernels, most differ in a first part.
+fn has_content(one: &Fingerprint, other: &Fingerprint) -> bool {
+    let [one, other] = [one, other].map(|of| of.parts().iter().map(|part| (&part.name, &part.digest)));
+    one.eq(other)
+}
+
 struct MissingKernel<'a> {
+    /// The index of its configuration.
+    configuration: usize,
     /// The caller's number for the kernel.
     id: usize,
     job: &'a Job,
@@ -44,6 +81,7 @@ impl<'a> NearestSearch<'a> {
             missing: Vec::new(),
             keys: HashSet::new(),
             by_op_type: HashMap::new(),
+            configurations: Vec::new(),
             is_complete: false,
         }
     }
@@ -51,7 +89,13 @@ impl<'a> NearestSearch<'a> {
     /// Adds `planned` to the missing kernels.
     pub(crate) fn add(&mut self, id: usize, planned: &'a PlannedKernel<'_>, keyed: &'a KeyedKernel) {
         self.by_op_type.entry(planned.op_type()).or_default().push(self.missing.len());
-        self.missing.push(MissingKernel { id, job: planned.job, keyed, nearest: None });
+        let known = self.configurations.iter().position(|configuration| configuration.is_of(keyed));
+        let configuration = known.unwrap_or_else(|| {
+            let (backend, toolchain, spec) = (&keyed.parts.backend, &keyed.parts.toolchain, &keyed.spec);
+            self.configurations.push(Configuration { backend, toolchain, spec, is_stored: false });
+            self.configurations.len() - 1
+        });
+        self.missing.push(MissingKernel { configuration, id, job: planned.job, keyed, nearest: None });
         self.keys.insert(*keyed.key.digest());
     }
 
@@ -80,15 +124,13 @@ impl<'a> NearestSearch<'a> {
         self.is_complete = true;
     }
 
-    /// Whether every entry of the target was compared.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.is_complete
-    }
-
     /// Compares a stored kernel with the missing ones of the same operators. Its object, which is the largest part of the entry, is
     /// not read.
     fn look_at(&mut self, entry: &OpenEntry<'_>) -> Option<()> {
         let header = Header::parse(&entry.read_member(HEADER).ok()??)?;
+        for configuration in self.configurations.iter_mut().filter(|configuration| !configuration.is_stored) {
+            configuration.is_stored = configuration.is_in(&header);
+        }
         let candidates = self.by_op_type.get(&header.op_type)?;
         let stored = read_info(&entry.read_member(INFO).ok()??).ok()?.job;
         for at in candidates {
@@ -104,21 +146,37 @@ impl<'a> NearestSearch<'a> {
         Some(())
     }
 
-    /// Returns the nearest entries that were found, each with the caller's number for the missing kernel. Unless all entries were
-    /// compared, only those of the same job: a kernel of another job says nothing while one of the same job may follow.
-    pub(crate) fn found(self) -> impl Iterator<Item = (usize, NearestEntry)> + use<'a> {
-        let is_complete = self.is_complete;
-        let found = self.missing.into_iter().filter_map(|missing| {
-            let mut nearest = missing.nearest?;
-            nearest.main_changes = main_changes(&nearest.job, missing.job);
-            Some((missing.id, nearest))
-        });
-        found.filter(move |(_, nearest)| is_complete || nearest.job.is_empty())
+    /// Returns the keys of the missing kernels.
+    pub(crate) fn keys(&self) -> &HashSet<Digest> {
+        &self.keys
     }
 
-    /// Returns the caller's numbers for the missing kernels.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = usize> + '_ {
-        self.missing.iter().map(|missing| missing.id)
+    /// Returns the explanations of the missing kernels, each with the caller's number for it. `why` is the reason of each. Unless all
+    /// entries were compared, only kernels of the same job are named: one of another job says nothing while one of the same may follow.
+    pub(crate) fn explained(
+        self,
+        history: Option<&StoreHistory>,
+        why: impl Fn(usize) -> String,
+    ) -> Vec<(usize, MissExplanation)> {
+        let Self { store, missing, keys, configurations, is_complete, .. } = self;
+        let mut former = history.map(|history| history.of_target(store, &keys)).unwrap_or_default();
+        let explained =
+            missing.into_iter().map(|MissingKernel { configuration, id, job, keyed, nearest }| {
+                let nearest =
+                    nearest.filter(|nearest| is_complete || nearest.job.is_empty()).map(|mut nearest| {
+                        nearest.main_changes = main_changes(&nearest.job, job);
+                        Box::new(nearest)
+                    });
+                let explanation = MissExplanation {
+                    is_searched: is_complete,
+                    nearest,
+                    former: former.remove(keyed.key.digest()),
+                    has_others: configurations[configuration].is_stored,
+                    ..MissExplanation::new(why(id))
+                };
+                (id, explanation)
+            });
+        explained.collect()
     }
 }
 

@@ -1,13 +1,11 @@
 //! A stored kernel that explains a miss, as data.
 
-use std::fmt;
 use std::time::SystemTime;
 
 use opkeep_descriptor::{Change, Diff, Key};
 use opkeep_digest::PartChange;
 
-/// The maximum number of bytes of a difference's text.
-const SHOWN_BYTES: usize = 160;
+use super::toolchain_text::toolchain_text;
 
 /// A stored kernel, and its differences from a missing one.
 #[derive(Debug)]
@@ -43,31 +41,15 @@ impl NearestEntry {
         &self.main_changes
     }
 
+    /// Returns the change of the toolchain in a few words, if it differs: `compiler gcc 12.2.0 -> clang 14.0.6`.
+    pub fn toolchain_text(&self) -> Option<String> {
+        toolchain_text(&self.toolchain)
+    }
+
     /// Returns the number of differences.
     pub fn distance(&self) -> usize {
         let Self { job, spec, toolchain, op_sources, key_schema, .. } = self;
         let schema = usize::from(key_schema.is_some());
         schema + job.changes.len() + spec.changes.len() + toolchain.len() + op_sources.len()
-    }
-}
-
-impl fmt::Display for NearestEntry {
-    /// Writes the first difference, and the number of further ones.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, job, spec, toolchain, op_sources, key_schema, .. } = self;
-        let schema = key_schema.map(|(old, new)| format!("the version of keys: {old} -> {new}"));
-        let fields = job.changes.iter().chain(&spec.changes).map(ToString::to_string);
-        let toolchain = toolchain.iter().map(|change| format!("toolchain part {change}"));
-        let sources = op_sources.iter().map(|change| format!("source {change}"));
-        let Some(first) = schema.into_iter().chain(fields).chain(toolchain).chain(sources).next() else {
-            return write!(f, "nearest is `{name}`");
-        };
-        let end = first.floor_char_boundary(SHOWN_BYTES);
-        let cut = if end < first.len() { "..." } else { "" };
-        write!(f, "nearest is `{name}`, which differs in {}{cut}", &first[..end])?;
-        match self.distance() - 1 {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
-        }
     }
 }

@@ -15,6 +15,8 @@ use serde_json::{Map, Value};
 
 /// The version of the format. It is raised when a field changes its name, its type or its meaning, not when a field is added.
 const SCHEMA: u32 = 1;
+/// The maximum number of characters of a text.
+const MAX_TEXT: usize = 200;
 /// The maximum number of kernels in a record: those that failed, and those that took the longest.
 const MAX_KERNELS: usize = 2000;
 /// The maximum number of operator types with counts of their own: the longest names of so many leave place for kernels.
@@ -344,6 +346,16 @@ impl BuildRecord {
             let _ = store.add_build_record(began, kind, &text);
         }
     }
+}
+
+/// Returns this host's name, as records have it.
+pub(crate) fn host_name() -> String {
+    cut(&rustix::system::uname().nodename().to_string_lossy())
+}
+
+/// Returns the first characters of a text.
+fn cut(text: &str) -> String {
+    text.chars().take(MAX_TEXT).collect()
 }
 
 #[cfg(test)]

@@ -7,12 +7,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use opkeep_cache::PendingKey;
 
-use super::{BuildPhases, BuildRecord, LostTime, RecordedKernel};
+use super::{BuildPhases, BuildRecord, LostTime, RecordedKernel, cut, host_name};
 use crate::report::{BuildReport, KernelReport};
 use crate::{Outcome, RecordConfig};
-
-/// The maximum number of characters of a text in a record.
-const MAX_TEXT: usize = 200;
 
 /// The times of a build's steps.
 pub(crate) struct Recorder<'a> {
@@ -119,7 +116,7 @@ impl<'a> Recorder<'a> {
         let record = BuildRecord {
             began_ms: u64::try_from(opkeep_fs::unix(self.began_at).as_millis()).unwrap_or(u64::MAX),
             elapsed_us: micros(report.elapsed),
-            host: cut(&rustix::system::uname().nodename().to_string_lossy()),
+            host: host_name(),
             process: std::process::id(),
             label: cut(&self.config.label),
             backend: report.backend.to_owned(),
@@ -166,11 +163,6 @@ fn recorded(kernel: &KernelReport, attempts: Attempts, began: Instant) -> Record
         waited_for_host,
         bytes: kernel.bytes,
     }
-}
-
-/// Returns the first characters of a text.
-fn cut(text: &str) -> String {
-    text.chars().take(MAX_TEXT).collect()
 }
 
 fn micros(time: Duration) -> u64 {

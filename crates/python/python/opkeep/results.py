@@ -50,6 +50,7 @@ class _ExplainedMiss(TypedDict, total=False):
     """The field of a kernel that was missing, with `explain`."""
 
     nearest: Nearest | None
+    former: Former | None
 
 
 class BuiltKernel(_ExplainedMiss):
@@ -180,17 +181,30 @@ class Nearest(TypedDict):
     op_sources: list[str]
 
 
+class Former(TypedDict):
+    """What the store still knows of the entry of a missing kernel."""
+
+    state: Literal["removed", "quarantined"]
+    at: int
+    host: str | None
+    compiled: bool | None
+    reason: str | None
+
+
 class Cause(TypedDict):
     """A cause of misses, with its kernels as indices into the list of kernels."""
 
-    cause: Literal["key-changed", "new-job", "new-operators", "other"]
+    cause: Literal["key-changed", "removed", "quarantined", "damaged", "new-job", "new-operators", "other"]
     text: str
+    example: str | None
     kernels: list[int]
     key_schema: list[int] | None
     toolchain: list[str]
     spec: list[Difference]
     op_sources: dict[str, int]
     made_by: list[str]
+    comparison: bool
+    evictions: int | None
 
 
 class Lookup(TypedDict):
@@ -230,6 +244,7 @@ class ExplainedKernel(TypedDict, total=False):
     imported: Imported | None
     imported_problem: str | None
     remote: RemoteKernel
+    former: Former | None
 
 
 class Compiler(TypedDict):

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::left::{LeftOutput, left_outputs};
 use super::report::{groups, reason, saved_time};
 use crate::commands::activity::{LostOutput, RemoteOutput};
-use crate::commands::misses::output::{CauseOutput, NearestOutput};
+use crate::commands::misses::output::{CauseOutput, FormerOutput, NearestOutput};
 use crate::input::model::Unreadable;
 use crate::ui::json::{self, FileError, Milliseconds};
 use crate::ui::output::chain;
@@ -85,6 +85,9 @@ struct KernelOutput {
     /// The stored kernel that explains the miss, only with `--explain` and of a miss; null if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     nearest: Option<Option<NearestOutput>>,
+    /// What is known of the missing entry, only with `--explain` and of a miss; null if nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    former: Option<Option<FormerOutput>>,
 }
 
 /// The provenance of an imported kernel, whose toolchain is not known.
@@ -196,6 +199,7 @@ fn kernel_output(kernel: &KernelReport) -> KernelOutput {
             .miss
             .as_ref()
             .map(|miss| miss.nearest.as_ref().map(|nearest| NearestOutput::from(&**nearest))),
+        former: kernel.miss.as_ref().map(|miss| miss.former.as_ref().and_then(FormerOutput::new)),
     }
 }
 

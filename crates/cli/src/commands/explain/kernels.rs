@@ -5,7 +5,7 @@ use opkeep_cache::{Namespace, TrustConfig};
 
 use super::output::{KernelOutput, RemoteOutput};
 use crate::commands::build::output::ImportedOutput;
-use crate::commands::misses::output::NearestOutput;
+use crate::commands::misses::output::{FormerOutput, NearestOutput};
 use crate::commands::misses::text::MissedKernel;
 use crate::ui::text::{self, Text, counted};
 
@@ -68,7 +68,8 @@ pub(super) fn all_kernels(kernels: &[Explanation], absent: &str) -> Text {
         text.line(format_args!("  {}", miss.why));
         let remote = kernel.remote.as_ref().and_then(|remote| remote_text(remote, absent));
         text.extend(remote.map(Text::of));
-        text.extend(miss.nearest.iter().map(|nearest| nearest_text(nearest, &miss.cause().to_string())));
+        text.extend(miss.former.iter().map(|_| Text::of(format_args!("  {}", miss.cause()))));
+        text.extend(miss.nearest.iter().map(|nearest| nearest_text(nearest)));
     }
     text
 }
@@ -99,18 +100,19 @@ fn lines(kernel: &Explanation) -> Text {
     text
 }
 
-/// Returns the differences from the nearest kernel, by part of the key. The parts of the toolchain are in the lines of the cause.
-fn nearest_text(nearest: &NearestEntry, cause: &str) -> Text {
+/// Returns the differences from the nearest kernel, by part of the key. Of a kernel of the same job, the toolchain in a few words: its
+/// parts are in the lines of the cause.
+fn nearest_text(nearest: &NearestEntry) -> Text {
     let NearestEntry { name, job, spec, toolchain, op_sources, .. } = nearest;
     let mut text = Text::of(format_args!("  the nearest stored kernel is {name}; it differs in"));
     let changes = [("job", job), ("spec", spec)];
     for (part, diff) in changes {
         text.extend(diff.changes.iter().map(|change| Text::of(format_args!("    {part:10}  {change}"))));
     }
-    match (job.is_empty(), toolchain.len()) {
-        (_, 0) => {}
-        (true, _) => text.line(format_args!("    toolchain   {cause}")),
-        (false, count) => text.line(format_args!("    toolchain   {}", counted(count, "part"))),
+    match nearest.toolchain_text() {
+        None => {}
+        Some(changes) if job.is_empty() => text.line(format_args!("    toolchain   {changes}")),
+        Some(_) => text.line(format_args!("    toolchain   {}", counted(toolchain.len(), "part"))),
     }
     text.extend(op_sources.iter().map(|change| Text::of(format_args!("    op sources  {change}"))));
     text
@@ -141,13 +143,14 @@ fn remote_text(remote: &RemoteStatus, absent: &str) -> Option<String> {
 }
 
 pub(super) fn kernel_output(kernel: &Explanation) -> KernelOutput {
-    let (reason, nearest) = match &kernel.status {
-        CacheStatus::Unsupported(why) => (Some(why.to_string()), None),
+    let (reason, nearest, former) = match &kernel.status {
+        CacheStatus::Unsupported(why) => (Some(why.to_string()), None, None),
         CacheStatus::Miss(miss) => (
             Some(miss.why.clone()),
             Some(miss.nearest.as_ref().map(|nearest| NearestOutput::from(&**nearest))),
+            Some(miss.former.as_ref().and_then(FormerOutput::new)),
         ),
-        _ => (None, None),
+        _ => (None, None, None),
     };
     KernelOutput {
         name: kernel.name.clone(),
@@ -157,6 +160,7 @@ pub(super) fn kernel_output(kernel: &Explanation) -> KernelOutput {
         outcome: outcome(kernel),
         reason,
         nearest,
+        former,
         imported: kernel.imported.as_ref().map(ImportedOutput::from),
         imported_problem: kernel.imported_problem.clone(),
         remote: kernel.remote.as_ref().map(RemoteOutput::from),

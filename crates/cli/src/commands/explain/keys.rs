@@ -150,6 +150,7 @@ fn unreadable(target: &str, key: &Digest, why: String, text: &mut Text) -> Kerne
     KernelOutput {
         reason: Some(why),
         nearest: Some(None),
+        former: Some(None),
         ..output_of(key, "miss", String::new(), String::new(), None)
     }
 }
@@ -169,6 +170,7 @@ fn output_of(
         outcome,
         reason: None,
         nearest: None,
+        former: None,
         imported,
         imported_problem: None,
         remote: None,

@@ -59,7 +59,7 @@ impl Lookups {
     /// Returns a line for each place. What concerns the whole store is a cause, which states its directory.
     pub(super) fn text(&self, causes: &[MissGroup]) -> Text {
         let mut text = Text::default();
-        let was_searched = |group: &MissGroup| !matches!(group.cause, MissCause::Other(_));
+        let was_searched = |group: &MissGroup| !is_unknown(&group.cause);
         if let Some(store) = &self.store
             && (causes.is_empty() || store.found > 0 || causes.iter().any(was_searched))
         {
@@ -117,12 +117,17 @@ impl Answers {
     }
 }
 
+/// Whether the store did not answer, or has an entry that it cannot return.
+fn is_unknown(cause: &MissCause) -> bool {
+    matches!(cause, MissCause::Damaged(_) | MissCause::Other(_))
+}
+
 fn of_store(kernels: &[Explanation], root: &Path) -> Answers {
     let mut answers = Answers { location: json::path(root), ..Answers::default() };
     for kernel in kernels {
         match &kernel.status {
             CacheStatus::Hit => answers.found += 1,
-            CacheStatus::Miss(miss) if matches!(miss.cause(), MissCause::Other(_)) => answers.unknown += 1,
+            CacheStatus::Miss(miss) if is_unknown(&miss.cause()) => answers.unknown += 1,
             CacheStatus::Miss(_) => answers.absent += 1,
             _ => continue,
         }

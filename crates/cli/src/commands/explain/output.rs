@@ -4,7 +4,7 @@ use opkeep::RemoteStatus;
 use serde::Serialize;
 
 use crate::commands::build::output::ImportedOutput;
-use crate::commands::misses::output::NearestOutput;
+use crate::commands::misses::output::{FormerOutput, NearestOutput};
 
 /// The maximum number of characters of a compiler's version in text.
 pub(super) const MAX_CHARACTERS: usize = 200;
@@ -22,6 +22,9 @@ pub(super) struct KernelOutput {
     /// The nearest stored kernel, for a miss only; null if the store has no similar kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nearest: Option<Option<NearestOutput>>,
+    /// What is known of the entry, for a miss only; null if nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) former: Option<Option<FormerOutput>>,
     pub(super) imported: Option<ImportedOutput>,
     pub(super) imported_problem: Option<String>,
     /// Unset unless a miss, and without a remote cache.

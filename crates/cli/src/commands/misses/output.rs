@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use opkeep::{Diff, KeyChanges, MissCause, MissGroup, NearestEntry};
+use opkeep::{Diff, FormerEntry, KeyChanges, MissCause, MissGroup, NearestEntry};
 use opkeep_digest::PartChange;
 use serde::Serialize;
 
@@ -32,6 +32,8 @@ pub(crate) struct ChangeOutput {
 pub(crate) struct CauseOutput {
     cause: &'static str,
     text: String,
+    /// The reason of the first kernel, if the text leaves out digests and numbers in which the reasons differ.
+    example: Option<String>,
     /// The kernels, as indices into the list of kernels of the result.
     kernels: Vec<usize>,
     key_schema: Option<(u64, u64)>,
@@ -39,6 +41,47 @@ pub(crate) struct CauseOutput {
     spec: Vec<ChangeOutput>,
     op_sources: BTreeMap<String, usize>,
     made_by: BTreeSet<String>,
+    /// Whether the differences are no cause, but only those from the nearest kernel.
+    comparison: bool,
+    /// The number of evictions, of removed entries.
+    evictions: Option<u64>,
+}
+
+/// What is known of the entry of a missing kernel that the store had.
+#[derive(Serialize)]
+pub(crate) struct FormerOutput {
+    /// `removed` or `quarantined`.
+    state: &'static str,
+    /// The time when it was stored or quarantined, in Unix seconds.
+    at: u64,
+    /// The host that stored it; null in quarantine.
+    host: Option<String>,
+    compiled: Option<bool>,
+    /// The reason of the quarantine.
+    reason: Option<String>,
+}
+
+impl FormerOutput {
+    /// Creates the output; `None` of an entry in a state that this version does not know.
+    pub(crate) fn new(former: &FormerEntry) -> Option<Self> {
+        Some(match former {
+            FormerEntry::Removed { stored, .. } => Self {
+                state: "removed",
+                at: stored.at_ms / 1000,
+                host: Some(stored.host.clone()),
+                compiled: Some(stored.is_compiled),
+                reason: None,
+            },
+            FormerEntry::Quarantined { at_ms, reason, .. } => Self {
+                state: "quarantined",
+                at: at_ms / 1000,
+                host: None,
+                compiled: None,
+                reason: reason.clone(),
+            },
+            _ => return None,
+        })
+    }
 }
 
 impl From<&NearestEntry> for NearestOutput {
@@ -67,12 +110,18 @@ impl From<&MissGroup> for CauseOutput {
         Self {
             cause: group.cause.name(),
             text: group.cause.to_string(),
+            example: group.example.clone(),
             kernels: group.kernels.clone(),
             key_schema: changed.key_schema,
             toolchain: part_changes(&changed.toolchain),
             spec: changes(&changed.spec),
             op_sources: changed.op_sources.clone(),
             made_by: changed.made_by.clone(),
+            comparison: changed.is_comparison,
+            evictions: match &group.cause {
+                MissCause::Removed(removed) => Some(removed.evictions),
+                _ => None,
+            },
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use opkeep::{KeyChanges, MissCause, MissExplanation, MissGroup, NearestEntry};
+use opkeep::{KeyChanges, MissCause, MissExplanation, MissGroup, NearestEntry, RemovedEntries};
 
 use super::parts::part_lines;
 use crate::ui::text::{Text, counted, shortened};
@@ -58,6 +58,7 @@ pub(crate) fn causes_text<'a>(
     for group in groups.iter().take(shown) {
         let kernels: Vec<MissedKernel<'_>> = group.kernels.iter().filter_map(|at| kernel(*at)).collect();
         text.line(format_args!("{}: {}", counted(kernels.len(), "miss"), group.cause));
+        text.extend(group.example.iter().map(|example| Text::of(format_args!("    for example {example}"))));
         match &group.cause {
             MissCause::KeyChanged(changed) => {
                 text.extend(
@@ -65,6 +66,10 @@ pub(crate) fn causes_text<'a>(
                         .iter()
                         .map(|line| Text::of(format_args!("    {line}"))),
                 );
+                text.line(format_args!("    {}", names(&kernels)));
+            }
+            MissCause::Removed(removed) => {
+                text.line(format_args!("    {}", removal(removed)));
                 text.line(format_args!("    {}", names(&kernels)));
             }
             MissCause::NewJob => new_jobs(&kernels, all, &mut text),
@@ -112,6 +117,14 @@ fn changed_lines(changed: &KeyChanges, limit: usize, Detail { all, flag }: Detai
         lines.push(format!("and {more} more differences: {flag} lists them"));
     }
     lines
+}
+
+/// Returns what is known of the removal of entries.
+fn removal(removed: &RemovedEntries) -> String {
+    match removed.evictions {
+        0 => "deleted: the store has counted no eviction".to_owned(),
+        count => format!("evicted or deleted: the store has counted {}", counted(count, "eviction")),
+    }
 }
 
 /// Adds kernels with the stored ones that they resemble.

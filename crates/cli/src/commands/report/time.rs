@@ -2,19 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use opkeep_fs::date_of_day;
+pub(super) use opkeep_fs::utc;
 
 /// Returns the Unix time in milliseconds.
 pub(super) fn millis(time: SystemTime) -> u64 {
     u64::try_from(opkeep_fs::unix(time).as_millis()).unwrap_or(u64::MAX)
-}
-
-/// `2026-11-28 12:31:05 UTC`
-pub(super) fn utc(millis: u64) -> String {
-    let (seconds, day) = (millis / 1000 % 86_400, millis / 86_400_000);
-    let (year, month, of_month) = date_of_day(day.try_into().unwrap_or(i64::MAX));
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{of_month:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
 /// `640 µs`, `95 ms`, `12.3 s`, `2 min 5 s`, `3 h 7 min`
@@ -46,22 +38,6 @@ pub(super) fn ago(age: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        for (seconds, text) in [
-            (0, "1970-01-01 00:00:00 UTC"),
-            (951_782_399, "2000-02-28 23:59:59 UTC"),
-            (951_782_400, "2000-02-29 00:00:00 UTC"),
-            (1_709_164_799, "2024-02-28 23:59:59 UTC"),
-            (1_709_251_200, "2024-03-01 00:00:00 UTC"),
-            (1_764_331_265, "2025-11-28 12:01:05 UTC"),
-            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
-        ] {
-            assert_eq!(utc(seconds * 1000), text);
-        }
-        assert!(utc(u64::MAX).ends_with("UTC"));
-    }
 
     #[test]
     fn durations_have_the_unit_that_fits() {

@@ -108,3 +108,80 @@ fn another_version_is_named() {
     );
     assert_eq!(text(same_job()), "no difference is recorded");
 }
+
+/// What the store knows of a missing entry is the cause, whatever else is stored.
+#[test]
+fn removed_quarantined_and_damaged_entries_are_one_cause_each() {
+    let upgrade = fingerprint(&[("version", "1")]).diff(&fingerprint(&[("version", "2")]));
+    let near = || miss(NearestEntry { toolchain: upgrade.clone(), ..same_job() });
+    let stored = |at_ms: u64, host: &str| StoredBy {
+        at_ms,
+        host: host.to_owned(),
+        is_this_host: host == "this",
+        is_compiled: host == "this",
+    };
+    let removed = |at_ms, host, evictions| MissExplanation {
+        former: Some(FormerEntry::Removed { stored: stored(at_ms, host), evictions }),
+        ..near()
+    };
+    let quarantined = |digit: &str| {
+        let reason = Some(format!("expected SHA-256 {}", digit.repeat(64)));
+        MissExplanation { former: Some(FormerEntry::Quarantined { at_ms: 1000, reason }), ..near() }
+    };
+    let damaged =
+        |bytes: u64| MissExplanation { is_damaged: true, ..MissExplanation::new(format!("{bytes} bytes")) };
+    let text =
+        |misses: &[MissExplanation]| grouped(misses).into_iter().map(|(text, _)| text).collect::<Vec<_>>();
+    assert_eq!(
+        text(&[removed(1_764_331_265_000, "other", 0)]),
+        ["stored 2025-11-28 12:01:05 UTC on other, and no longer stored"]
+    );
+    let all = [
+        removed(1_764_331_265_000, "this", 3),
+        quarantined("1"),
+        damaged(7),
+        removed(1000, "other", 4),
+        quarantined("2"),
+        damaged(8),
+        damaged(8),
+    ];
+    let groups = MissGroup::of(all.iter().enumerate());
+    assert_eq!(
+        text(&all),
+        [
+            "compiled before (the last 2025-11-28 12:01:05 UTC on this host), and no longer stored",
+            "quarantined 1970-01-01 00:00:01 UTC: expected SHA-… …",
+            "… bytes",
+        ]
+    );
+    let examples: Vec<_> = groups.iter().map(|group| group.example.as_deref()).collect();
+    assert_eq!(
+        examples,
+        [None, Some(format!("expected SHA-256 {}", "1".repeat(64))).as_deref(), Some("7 bytes")]
+    );
+    let MissCause::Removed(removed) = &groups[0].cause else { panic!("{groups:?}") };
+    assert_eq!((removed.kernels, removed.evictions), (2, 4));
+}
+
+/// A toolchain of which other kernels are stored is compared, not blamed.
+#[test]
+fn a_configuration_that_is_in_use_is_no_cause() {
+    let upgrade = fingerprint(&[("version", "1")]).diff(&fingerprint(&[("version", "2")]));
+    let option = Diff::of_specs(&options(&[]), &options(&[("precision", "high")]));
+    let source = fingerprint(&[("code", "a")]).diff(&fingerprint(&[("code", "b")]));
+    for (nearest, expected) in [
+        (
+            NearestEntry { toolchain: upgrade, ..same_job() },
+            "no kernel of this job is stored for the same toolchain; the nearest differs in compiler 1 -> 2",
+        ),
+        (
+            NearestEntry { spec: option, ..same_job() },
+            "no kernel of this job is stored for the same options; the nearest differs in option precision: (none) -> high",
+        ),
+        // Sources are those of the operator alone.
+        (NearestEntry { op_sources: source, ..same_job() }, "source code"),
+    ] {
+        let cause = MissExplanation { has_others: true, ..miss(nearest) }.cause();
+        assert_eq!(cause.to_string(), expected);
+    }
+}
