@@ -158,6 +158,8 @@ pub struct MissingKernel<'a> {
     /// The time that its compile takes, by the compiles of such operators on this machine: where none was measured, the average of
     /// the other missing kernels. `None` if no time is known of any.
     pub expected: Option<Duration>,
+    /// Whether a compile of such operators was measured on this machine.
+    pub is_measured: bool,
 }
 
 impl Event<'_> {

@@ -74,7 +74,8 @@ impl Setup {
         }
     }
 
-    fn processors(&self) -> NonZeroUsize {
+    /// Returns the number of processors of this process.
+    pub(crate) fn processors(&self) -> NonZeroUsize {
         let ask = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         *self.processors.get_or_init(ask)
     }

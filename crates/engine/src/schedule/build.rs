@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use opkeep_cache::{PendingKey, RemotePolicy};
@@ -17,7 +17,7 @@ use crate::record::BuildRecord;
 use crate::record::recorder::{Phase, Recorder};
 use crate::report::{BuildReport, KernelReport};
 use crate::runtime::Runtime;
-use crate::schedule::compile_times::CompileTimes;
+use crate::schedule::compile_times::{CompileTime, CompileTimes};
 use crate::schedule::queue::{self, WorkerOptions};
 use crate::schedule::remote_wait::longest_wait;
 use crate::schedule::spread::shuffle_windows;
@@ -57,6 +57,7 @@ impl Engine {
             pipeline,
             writer,
             recorder: recorder.as_ref(),
+            share: OnceLock::new(),
         };
         let threads = executor.threads().get();
         let has_store = executor.pipeline.writes_a_store();
@@ -124,6 +125,8 @@ struct BuildExecutor<'a> {
     pipeline: KernelPipeline<'a>,
     writer: Option<ViewWriter<'a>>,
     recorder: Option<&'a Recorder<'a>>,
+    /// The part of a processor that each compile has, once the missing kernels are known.
+    share: OnceLock<f64>,
 }
 
 type View = Option<Result<crate::ViewPlacement, opkeep_kernel_meta::ViewError>>;
@@ -199,7 +202,8 @@ impl BuildExecutor<'_> {
 
     /// Takes missing kernels from the remote tier.
     fn fetch(&self, missing: &[(usize, MissReason)], reports: &Reports) {
-        let longest = longest_wait(self.expected(missing).into_iter(), self.threads());
+        let expected = self.expected(missing).into_iter().map(|expected| expected.map(|one| one.time));
+        let longest = longest_wait(expected, self.threads());
         self.pipeline.fetch(self.plan, missing, (longest, self.threads()), &|at, report| {
             let report = self.done(at, report);
             self.recorder.inspect(|recorder| recorder.fetched(at));
@@ -213,12 +217,14 @@ impl BuildExecutor<'_> {
             return;
         }
         let expected = self.expected(missing);
+        self.share.get_or_init(|| self.processor_share(missing.len()));
         self.notify_missing(missing, &expected);
         let options = WorkerOptions { threads: self.threads(), nice: self.setup.config.nice.min(19) };
         let make = |index: usize, wait: Option<PendingKey>| {
             let (at, miss) = &missing[index];
             self.recorder.inspect(|recorder| recorder.attempt(*at, wait.as_ref()));
-            self.pipeline.make(&self.plan.kernels[*at], miss, expected[index], wait)
+            let expected = expected[index].map(|expected| expected.time);
+            self.pipeline.make(&self.plan.kernels[*at], miss, expected, wait)
         };
         let done = |index: usize, report| {
             let at = missing[index].0;
@@ -234,13 +240,14 @@ impl BuildExecutor<'_> {
         explainer.add_to(&mut reports.locked());
     }
 
-    fn notify_missing(&self, missing: &[(usize, MissReason)], expected: &[Option<Duration>]) {
+    fn notify_missing(&self, missing: &[(usize, MissReason)], expected: &[Option<CompileTime>]) {
         if self.setup.observer.is_none() {
             return;
         }
-        let kernel = |((at, _), expected): (&(usize, MissReason), &Option<Duration>)| {
+        let kernel = |((at, _), expected): (&(usize, MissReason), &Option<CompileTime>)| {
             let name = self.plan.kernels[*at].name();
-            MissingKernel { name, expected: *expected }
+            let is_measured = expected.is_some_and(|expected| expected.is_measured);
+            MissingKernel { name, expected: expected.map(|expected| expected.time), is_measured }
         };
         let missing: Vec<_> = missing.iter().zip(expected).map(kernel).collect();
         self.setup.notify(Event::LookedUp { missing: &missing, threads: self.threads().get() });
@@ -260,12 +267,12 @@ impl BuildExecutor<'_> {
     /// processes that start together begin with different kernels, and none of these kernels is delayed. (Process
     /// numbers are alike in containers.) Through a remote tier many more hosts may build, so all others are shuffled, too, in
     /// windows that grow.
-    fn order(&self, expected: &[Option<Duration>]) -> Vec<usize> {
+    fn order(&self, expected: &[Option<CompileTime>]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..expected.len()).collect();
         if order.len() < 2 {
             return order;
         }
-        order.sort_by_key(|index| std::cmp::Reverse(expected[*index]));
+        order.sort_by_key(|index| std::cmp::Reverse(expected[*index].map(|expected| expected.time)));
         let hosts = self.hosts();
         let at_once = self.runtime.tokens.count().get().saturating_mul(hosts).min(order.len());
         if hosts > 1 {
@@ -278,15 +285,28 @@ impl BuildExecutor<'_> {
     }
 
     /// Returns the time that each compile of a missing kernel is expected to take, if any is known.
-    fn expected(&self, missing: &[(usize, MissReason)]) -> Vec<Option<Duration>> {
+    fn expected(&self, missing: &[(usize, MissReason)]) -> Vec<Option<CompileTime>> {
         let kind = |(at, _): &(usize, MissReason)| {
             let planned = &self.plan.kernels[*at];
             let keyed = planned.keyed()?;
             CompileTimes::timing_key(self.setup.backend.name(), &keyed.spec.target, &planned.op_type())
         };
         let kinds: Vec<_> = missing.iter().map(kind).collect();
-        let expected = self.runtime.compile_times.expected(kinds.iter().map(Option::as_ref));
-        expected.into_iter().map(|expected| Some(expected).filter(|expected| !expected.is_zero())).collect()
+        let mut expected = self.runtime.compile_times.expected(kinds.iter().map(Option::as_ref));
+        let share = self.processor_share(missing.len());
+        for expected in expected.iter_mut().flatten() {
+            // A file may state any time.
+            let shared = Duration::try_from_secs_f64(expected.time.as_secs_f64() / share);
+            expected.time = shared.unwrap_or(expected.time);
+        }
+        expected
+    }
+
+    /// Returns the part of a processor that each compile has if as many run as may run at once, of `missing` kernels. Recorded times are
+    /// those of a whole processor: the times of a build with more compilers than processors say nothing about others.
+    fn processor_share(&self, missing: usize) -> f64 {
+        let at_once = self.threads().min(self.runtime.tokens.count()).get().min(missing.max(1));
+        (self.setup.processors().get() as f64 / at_once as f64).min(1.0)
     }
 
     /// Returns the number of hosts that are assumed to compile the same kernels at the same time.
@@ -306,7 +326,7 @@ impl BuildExecutor<'_> {
             let kind = keyed.and_then(|keyed| {
                 CompileTimes::timing_key(self.setup.backend.name(), &keyed.spec.target, &report.op_type)
             });
-            self.runtime.compile_times.note(kind, time);
+            self.runtime.compile_times.note(kind, time.mul_f64(self.share.get().copied().unwrap_or(1.0)));
         }
         if !self.setup.config.keep_artifacts {
             report.artifact = None;

@@ -17,6 +17,14 @@ const MAX_BYTES: u64 = 1 << 20;
 /// The properties of kernels with similar compile times: the backend, the target and the types of the operators.
 pub(crate) type TimingKey = String;
 
+/// The estimated time of a compile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CompileTime {
+    pub(crate) time: Duration,
+    /// Whether a compile of such operators was measured. Otherwise it is the average of the others.
+    pub(crate) is_measured: bool,
+}
+
 /// Compile times by [`TimingKey`].
 #[derive(Debug, Default)]
 pub(crate) struct CompileTimes {
@@ -39,8 +47,11 @@ impl CompileTimes {
         (timing_key.len() <= 256 && !timing_key.contains(char::is_control)).then_some(timing_key)
     }
 
-    /// Returns the estimated compile time for each of `keys`. For an unknown key, it is the average of the known ones.
-    pub(crate) fn expected<'k>(&self, keys: impl Iterator<Item = Option<&'k TimingKey>>) -> Vec<Duration> {
+    /// Returns the estimated compile time for each of `keys`. For an unknown key, it is the average of the known ones, if there are any.
+    pub(crate) fn expected<'k>(
+        &self,
+        keys: impl Iterator<Item = Option<&'k TimingKey>>,
+    ) -> Vec<Option<CompileTime>> {
         let recorded: HashMap<TimingKey, u64> = self.read().into_iter().collect();
         let mut targets = BTreeSet::new();
         let of_key = |timing_key: Option<&'k TimingKey>| {
@@ -52,13 +63,18 @@ impl CompileTimes {
         let of_targets = recorded.iter().filter(|(timing_key, _)| targets.contains(target(timing_key)));
         self.longest.fetch_max(of_targets.map(|(_, took)| *took).max().unwrap_or(0), Ordering::Relaxed);
         let known = found.iter().flatten();
-        let average = known.clone().sum::<u64>().checked_div(known.count() as u64).unwrap_or_default();
-        found.into_iter().map(|found| Duration::from_micros(found.unwrap_or(average))).collect()
+        let average = known.clone().sum::<u64>().checked_div(known.count() as u64);
+        let time = |found: Option<u64>| {
+            let micros = found.or(average)?;
+            let time = Duration::from_micros(micros);
+            (micros > 0).then_some(CompileTime { time, is_measured: found.is_some() })
+        };
+        found.into_iter().map(time).collect()
     }
 
     /// Returns the estimated compile time for `key`, if it is known.
     pub(crate) fn expected_one(&self, key: Option<&TimingKey>) -> Option<Duration> {
-        self.expected(std::iter::once(key)).pop().filter(|expected| !expected.is_zero())
+        self.expected(std::iter::once(key)).pop().flatten().map(|expected| expected.time)
     }
 
     /// Returns the longest compile time of any operator that is known for the targets of this process: those that this process
@@ -144,16 +160,19 @@ mod tests {
         let millis = Duration::from_millis;
         let expected = |times: &CompileTimes, op_types: [&str; 3]| {
             let keys = op_types.map(timing_key);
-            times.expected(keys.iter().map(Option::as_ref))
+            let expected = times.expected(keys.iter().map(Option::as_ref));
+            let measured = expected.iter().flatten().filter(|expected| expected.is_measured).count();
+            (expected.iter().map(|expected| expected.map(|one| one.time)).collect::<Vec<_>>(), measured)
         };
+        let times_of = |times: [u64; 3]| times.map(|time| Some(millis(time))).to_vec();
 
         let times = open();
-        assert_eq!(expected(&times, ["a", "b", "c"]), [Duration::ZERO; 3]);
+        assert_eq!(expected(&times, ["a", "b", "c"]), (vec![None; 3], 0));
         times.note(timing_key("a"), millis(100));
         times.note(timing_key("b"), millis(20));
         times.note(timing_key("b"), millis(40));
         times.save();
-        assert_eq!(expected(&open(), ["a", "b", "c"]), [millis(100), millis(30), millis(65)]);
+        assert_eq!(expected(&open(), ["a", "b", "c"]), (times_of([100, 30, 65]), 2));
 
         // Times that another process wrote in the meantime stay.
         let other = open();
@@ -161,7 +180,7 @@ mod tests {
         other.save();
         times.note(timing_key("a"), millis(300));
         times.save();
-        assert_eq!(expected(&open(), ["a", "b", "c"]), [millis(200), millis(30), millis(7)]);
+        assert_eq!(expected(&open(), ["a", "b", "c"]), (times_of([200, 30, 7]), 3));
     }
 
     #[test]

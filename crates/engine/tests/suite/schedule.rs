@@ -213,6 +213,39 @@ fn a_backend_that_panics_loses_one_kernel() {
     );
 }
 
+/// The times of a build with more compilers than processors are remembered as those of a whole processor, and an estimate counts the
+/// compilers of its own build.
+#[test]
+fn the_number_of_compilers_counts_in_estimates() {
+    let (bench, backend) = (Bench::new(), Arc::new(NullBackend::default()));
+    let requests: Vec<Request> = (1..=64).map(|length| request("Square", &[length])).collect();
+    build(&bench.engine(&backend), &[request("Square", &[100])]);
+    let expected = |jobs: usize| {
+        let seen = Arc::new(Mutex::new(None));
+        let log = Arc::clone(&seen);
+        let observer = move |event: Event<'_>| {
+            if let Event::LookedUp { missing, .. } = event {
+                assert!(missing.len() == 64 && missing.iter().all(|kernel| kernel.is_measured));
+                *log.lock().unwrap() = missing[0].expected;
+            }
+        };
+        // Nothing is compiled, so nothing new is measured.
+        let engine = bench.engine(&backend).with_config(|config| {
+            config.mode = CacheMode::Require;
+            config.jobs = Some(threads(jobs));
+        });
+        engine.with_observer(observer).build(&requests).unwrap();
+        seen.lock().unwrap().unwrap()
+    };
+    let alone = expected(1);
+    let processors = std::thread::available_parallelism().unwrap().get();
+    for jobs in [processors, 4 * processors] {
+        let share = (processors as f64 / jobs.min(64) as f64).min(1.0);
+        let difference = expected(jobs).as_secs_f64() - alone.as_secs_f64() / share;
+        assert!(difference.abs() < 1e-6, "{jobs} compilers: {difference}");
+    }
+}
+
 /// Each kernel ends with one event, and the kernel itself comes with it.
 #[test]
 fn every_kernel_ends_with_one_event() {

@@ -12,8 +12,10 @@ pub(super) struct BuildState {
     /// The number of kernels, once it is known.
     total: usize,
     counts: Counts,
-    /// The missing kernels that have not ended, by name: kernels of several targets may have the same name.
+    /// The missing kernels that have not ended, by name, with their measured times: kernels of several targets may have the same name.
     left: HashMap<String, Vec<Option<Duration>>>,
+    /// What the compiles of this build took.
+    taken: Taken,
     /// The compiles that have begun, in that order.
     running: VecDeque<Running>,
     /// The kernels for which other processes or hosts are waited for.
@@ -61,6 +63,7 @@ impl BuildState {
             total: 0,
             counts: Counts::default(),
             left: HashMap::new(),
+            taken: Taken::default(),
             running: VecDeque::new(),
             waiting: Waiting::default(),
             threads: 1,
@@ -77,7 +80,9 @@ impl BuildState {
                 self.threads = (*threads).max(1);
                 self.missing += missing.len();
                 for kernel in *missing {
-                    self.left.entry(kernel.name.to_owned()).or_default().push(kernel.expected);
+                    let measured = kernel.expected.filter(|_| kernel.is_measured);
+                    let measured = measured.map(|expected| expected.min(MAX_ESTIMATE));
+                    self.left.entry(kernel.name.to_owned()).or_default().push(measured);
                 }
             }
             Event::Explained { kernel, miss, .. } => {
@@ -94,6 +99,11 @@ impl BuildState {
             }
             Event::WaitEnded { kernel, .. } => self.waiting.remove(kernel),
             Event::Finished { kernel, outcome, .. } => {
+                if *outcome == Outcome::Compiled
+                    && let Some(running) = self.running.iter().find(|running| running.kernel == *kernel)
+                {
+                    self.taken.add(running.expected, now.saturating_duration_since(running.began));
+                }
                 self.end(kernel);
                 match outcome {
                     Outcome::Shared => self.counts.shared += 1,
@@ -147,15 +157,16 @@ impl BuildState {
         now.saturating_duration_since(self.began)
     }
 
-    /// Returns the time that the missing kernels still take at `now`, by earlier compiles: not less than the longest of them, since no
-    /// number of threads makes one compile shorter. `None` if nothing is missing or a time is not known.
+    /// Returns the time that the missing kernels still take at `now`: not less than the longest of them, since no number of threads makes
+    /// one compile shorter. It is estimated by earlier compiles of such operators, as far as those of this build confirm them; without
+    /// any, by the average of this build. `None` if nothing is missing, or if nothing is known of a kernel.
     pub(super) fn remaining(&self, now: Instant) -> Option<Duration> {
         let mut times = Vec::new();
         for (kernel, expected) in &self.left {
             let mut running = self.running.iter().filter(|running| running.kernel == *kernel);
             for expected in expected {
                 let passed = running.next().map_or(Duration::ZERO, |running| now - running.began);
-                times.push((*expected)?.saturating_sub(passed));
+                times.push(self.taken.estimate(*expected)?.saturating_sub(passed));
             }
         }
         let threads = u32::try_from(self.threads).unwrap_or(u32::MAX);
@@ -173,6 +184,44 @@ impl BuildState {
             if times.is_empty() {
                 self.left.remove(kernel);
             }
+        }
+    }
+}
+
+/// What the compiles of a build took, beside what was expected of them: a machine may be busier than before, and other kernels of the same
+/// operators take other times.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    /// The number of compiles that have ended, and their time.
+    all: (u32, Duration),
+    /// The number of those of which a time was expected, that time, and the time that they took.
+    measured: (u32, Duration, Duration),
+}
+
+/// The longest estimate: a file of times may state any, and sums of them must fit.
+const MAX_ESTIMATE: Duration = Duration::from_secs(1000 * 3600);
+/// The number of compiles that say more about the others of a build than earlier builds do.
+const ENOUGH: u32 = 2;
+
+impl Taken {
+    fn add(&mut self, expected: Option<Duration>, took: Duration) {
+        self.all = (self.all.0 + 1, self.all.1 + took);
+        if let Some(expected) = expected {
+            let (count, all_expected, all_took) = self.measured;
+            self.measured = (count + 1, all_expected + expected, all_took + took);
+        }
+    }
+
+    /// Returns the estimated time of a compile that was `expected` to take so long.
+    fn estimate(&self, expected: Option<Duration>) -> Option<Duration> {
+        match (expected, self.measured) {
+            (Some(expected), (ENOUGH.., all_expected, all_took)) if !all_expected.is_zero() => {
+                let ratio = all_took.as_secs_f64() / all_expected.as_secs_f64();
+                let estimate = Duration::try_from_secs_f64(expected.as_secs_f64() * ratio);
+                Some(estimate.unwrap_or(MAX_ESTIMATE).min(MAX_ESTIMATE))
+            }
+            (Some(expected), _) => Some(expected),
+            (None, _) => self.all.1.checked_div(self.all.0),
         }
     }
 }
@@ -204,7 +253,9 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
-    use opkeep::MissingKernel;
+    use std::sync::Arc;
+
+    use opkeep::{Artifact, MissingKernel};
 
     use super::*;
 
@@ -214,7 +265,10 @@ mod tests {
         let expected = |seconds: u64| (seconds > 0).then(|| SECOND * u32::try_from(seconds).unwrap());
         let missing: Vec<_> = times
             .iter()
-            .map(|(name, seconds)| MissingKernel { name, expected: expected(*seconds) })
+            .map(|(name, seconds)| {
+                let expected = expected(*seconds);
+                MissingKernel { name, expected, is_measured: expected.is_some() }
+            })
             .collect();
         state.observe(&Event::LookedUp { missing: &missing, threads }, state.began);
     }
@@ -245,6 +299,39 @@ mod tests {
         let mut state = BuildState::new(began);
         looked_up(&mut state, &[("a", 10), ("b", 0)], 2);
         assert_eq!(state.remaining(began), None);
+        // An average of other operators is no knowledge.
+        let mut state = BuildState::new(began);
+        let average = MissingKernel { name: "a", expected: Some(SECOND), is_measured: false };
+        state.observe(&Event::LookedUp { missing: &[average], threads: 1 }, began);
+        assert_eq!(state.remaining(began), None);
+    }
+
+    /// Compiles `kernel` from `began` on, for that many seconds.
+    fn compiled(state: &mut BuildState, kernel: &str, began: Instant, seconds: u32) {
+        state.observe(&Event::Started { kernel }, began);
+        let artifact = Arc::new(Artifact { metadata: Vec::new(), object: Vec::new(), extra: Vec::new() });
+        let (outcome, elapsed, tier) = (Outcome::Compiled, SECOND * seconds, None);
+        let finished = Event::Finished { kernel, outcome, elapsed, artifact: &artifact, tier };
+        state.observe(&finished, began + elapsed);
+    }
+
+    /// What this build's compiles take says more than what earlier ones took, on a machine with other load or with other compilers at once.
+    #[test]
+    fn the_compiles_of_the_build_correct_the_estimate() {
+        let began = Instant::now();
+        let mut state = BuildState::new(began);
+        looked_up(&mut state, &[("a", 8), ("b", 8), ("c", 8), ("d", 16)], 2);
+        assert_eq!(state.remaining(began), Some(SECOND * 20));
+        compiled(&mut state, "a", began, 2);
+        assert_eq!(state.remaining(began), Some(SECOND * 16), "one compile may be an exception");
+        compiled(&mut state, "b", began, 2);
+        assert_eq!(state.remaining(began), Some(SECOND * 4), "2 and 4 s by two threads, the longest alone");
+        // A kernel of unknown operators takes the average.
+        let mut state = BuildState::new(began);
+        looked_up(&mut state, &[("a", 0), ("b", 0), ("c", 0)], 1);
+        compiled(&mut state, "a", began, 3);
+        assert_eq!(state.remaining(began), Some(SECOND * 6));
+        assert!(state.counts().compiled == 1 && state.running().len() == 0);
     }
 
     /// Kernels of two targets have one name.
