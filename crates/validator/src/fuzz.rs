@@ -4,6 +4,7 @@ use opkeep_artifact::Artifact;
 use opkeep_cann_meta::targets;
 
 use crate::device_formats::{self, device_kernels};
+use crate::elf::outline::ObjectOutline;
 use crate::judge::{validate_full, validate_object};
 use crate::validator::Validator;
 
@@ -23,6 +24,9 @@ pub fn fuzz(bytes: &[u8]) {
     let devices = [device_formats::cubin("sm_90"), device_formats::hsaco("gfx942")]
         .map(|expect| Validator::builtin().validate(&kernel, &expect));
     assert!(device_kernels(object).len() <= object.len());
+    if let Some(outline) = ObjectOutline::of(object) {
+        assert!(outline.sections.len() + outline.symbols.len() <= object.len());
+    }
     for report in
         expect.iter().map(|expect| validate_full(json, object, expect)).chain([alone]).chain(devices)
     {

@@ -114,6 +114,7 @@ pub use code::{Code, RULES, Rule, Severity};
 pub use cross_check::CrossCheck;
 pub use device_formats::{DeviceKernel, device_kernels};
 pub use elf::facts::{ElfFacts, ElfType, Flags, KernelFacts, Linkage, Machine};
+pub use elf::outline::{ObjectOutline, SectionOutline, SymbolOutline};
 pub use findings::Finding;
 pub use fuzz::fuzz;
 pub use judge::{

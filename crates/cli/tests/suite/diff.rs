@@ -4,7 +4,7 @@
 use std::fs;
 
 use opkeep_testkit::caches::Rank;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::{Place, SQUARE, square_of};
 
@@ -45,6 +45,21 @@ fn files_are_compared_field_by_field() {
         assert!(fields.iter().any(|field| field.starts_with("kernel")), "{suffix}: {fields:?}");
         assert_eq!((&json["kind"], &json["same"]), (&json!("files"), &json!(false)));
     }
+    // Which sections and symbols of the objects differ.
+    let objects = [file("a", "o"), file("b", "o")];
+    let json = place.run(&["diff", &objects[0], &objects[1], "--format", "json"]).ended_with(1).json();
+    let changes = json["changes"].as_array().unwrap();
+    let of = |field: &str| changes.iter().find(|change| change["field"] == field);
+    let text = of("section .text").unwrap();
+    assert!(text["a"].as_str().unwrap().contains(" bytes, sha256 ") && text["a"] != text["b"], "{text}");
+    let is_symbol = |change: &&Value| change["field"].as_str().unwrap().starts_with("symbol square_");
+    let symbols: Vec<&Value> = changes.iter().filter(is_symbol).collect();
+    assert_eq!(symbols.len(), 2, "each object has its kernel: {json}");
+    assert!(symbols.iter().all(|symbol| symbol["a"].is_null() != symbol["b"].is_null()), "{json}");
+    let kernel = symbols[0]["a"].as_str().or(symbols[0]["b"].as_str()).unwrap();
+    assert!(kernel.starts_with("global function in .text, ") && kernel.contains(", sha256 "), "{kernel}");
+    place.run(&["diff", &objects[0], &objects[1]]).ended_with(1).prints("section .text\n  - ");
+
     let blank = fs::read_to_string(place.path("five.info")).unwrap() + " \n";
     place.write("blank.info", blank);
     place
@@ -95,4 +110,41 @@ fn directories_and_stores_are_compared_by_name_and_content() {
     place.run(&["diff", "one", "one"]).ended_with(0).prints("2 entries the same");
     place.run(&["diff", "one", "run0"]).ended_with(2).says("`one` is a store, and `run0` is none");
     place.run(&["diff", SQUARE, SQUARE]).ended_with(0);
+}
+
+/// What has no bytes to compare is listed, and all else is compared.
+#[test]
+fn pipes_sockets_and_devices_are_not_compared() {
+    let place = Place::new();
+    for dir in ["a", "b"] {
+        fs::create_dir_all(place.path(dir)).unwrap();
+        fs::write(place.path(&format!("{dir}/same.o")), "same").unwrap();
+        fs::write(place.path(&format!("{dir}/z.o")), dir).unwrap();
+    }
+    // In one of them only, in both, and beside a file of the other.
+    let mkfifo = |name: &str| {
+        let made = std::process::Command::new("mkfifo").arg(place.path(name)).status().unwrap();
+        assert!(made.success());
+    };
+    ["a/pipe.o", "b/both.json", "a/both.json", "b/file.o"].iter().for_each(|name| mkfifo(name));
+    fs::write(place.path("a/file.o"), "file").unwrap();
+    let socket = std::os::unix::net::UnixListener::bind(place.path("b/socket.info")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", place.path("a/device.o")).unwrap();
+    std::os::unix::fs::symlink("nothing", place.path("a/link.o")).unwrap();
+    let ran = place.run(&["diff", "a", "b"]).ended_with(1);
+    ran.prints(
+        "not compared:\n  both.json (a pipe)\n  device.o (a device)\n  file.o (a pipe)\n  link.o (a link to nothing)\n  \
+         pipe.o (a pipe)\n  socket.info (a socket)\n1 file the same, 0 only in the first, 0 only in the second, 1 with different \
+         content, 6 not compared\n",
+    );
+    let json = place.run(&["diff", "a", "b", "--format", "json"]).ended_with(1).json();
+    assert_eq!(json["not_compared"][0], json!({ "name": "both.json", "reason": "a pipe" }));
+    assert_eq!(
+        (&json["equal"], &json["differing"], &json["only_a"]),
+        (&json!(1), &json!(["z.o"]), &json!([]))
+    );
+    drop(socket);
+    fs::write(place.path("b/z.o"), "a").unwrap();
+    let not_same = place.run(&["diff", "a", "b", "--format", "json"]).ended_with(1).json();
+    assert_eq!(not_same["same"], false, "what was not compared may differ");
 }

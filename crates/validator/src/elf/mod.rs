@@ -2,6 +2,7 @@
 
 pub(crate) mod facts;
 pub(crate) mod layout;
+pub(crate) mod outline;
 pub(crate) mod sections;
 
 use std::collections::HashMap;

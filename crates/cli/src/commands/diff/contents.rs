@@ -1,11 +1,13 @@
 //! What is in a directory or a store, by name.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use anyhow::bail;
 use opkeep_digest::Digest;
 use opkeep_framework_cache::{Links, Tree};
+use opkeep_fs::Fs;
 use opkeep_store::{Access, OpenEntry};
 
 use crate::config::Settings;
@@ -23,37 +25,64 @@ pub(super) struct Content {
     pub(super) digest: Digest,
 }
 
-/// Returns the files of kernels below `dir`, by their paths in it.
-pub(super) fn of_files(dir: &Path) -> anyhow::Result<BTreeMap<String, Content>> {
+/// What is in a directory or a store.
+#[derive(Default)]
+pub(super) struct Contents {
+    /// What is compared, by name.
+    pub(super) compared: BTreeMap<String, Content>,
+    /// The names of what has no bytes to compare, each with the reason.
+    pub(super) not_compared: BTreeMap<String, &'static str>,
+}
+
+/// Returns the files of kernels below `dir`, by their paths in it. Nothing waits for a pipe, and no device is read.
+pub(super) fn of_files(dir: &Path) -> anyhow::Result<Contents> {
     const SUFFIXES: [&str; 7] = ["o", "json", "info", "so", "cubin", "hsaco", "kern"];
     let is_kernels =
         |path: &Path| path.extension().is_some_and(|suffix| SUFFIXES.iter().any(|known| suffix == *known));
     let tree = Tree::below(dir, Links::Leave, is_kernels)?;
-    let content = |path: &Path| -> anyhow::Result<(String, Content)> {
-        let bytes = read_file(path, opkeep_store::MAX_ENTRY_BYTES)?;
-        let name = path.strip_prefix(dir).unwrap_or(path).to_string_lossy().into_owned();
-        Ok((name, Content { bytes: bytes.len() as u64, digest: Digest::of(&bytes) }))
-    };
     if let Some((_, error)) = tree.unreadable_dirs.into_iter().next() {
         return Err(error.into());
     }
     if let Some(path) = tree.too_deep.first() {
         bail!("`{}` is nested too deep", quotable(path));
     }
-    tree.files.iter().map(|path| content(path)).collect()
+    let mut contents = Contents::default();
+    for path in &tree.files {
+        let name = path.strip_prefix(dir).unwrap_or(path).to_string_lossy().into_owned();
+        if let Some(reason) = special(path) {
+            contents.not_compared.insert(name, reason);
+            continue;
+        }
+        let bytes = read_file(path, opkeep_store::MAX_ENTRY_BYTES)?;
+        contents.compared.insert(name, Content { bytes: bytes.len() as u64, digest: Digest::of(&bytes) });
+    }
+    Ok(contents)
+}
+
+/// Returns what a path leads to, if it has no bytes to compare.
+fn special(path: &Path) -> Option<&'static str> {
+    let found = match Fs::new().metadata(path) {
+        Ok(found) => found.file_type(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some("a link to nothing"),
+        // Reading it states why.
+        Err(_) => return None,
+    };
+    let kinds = [
+        (found.is_fifo(), "a pipe"),
+        (found.is_socket(), "a socket"),
+        (found.is_char_device() || found.is_block_device(), "a device"),
+        (found.is_dir(), "a link to a directory"),
+    ];
+    kinds.into_iter().find(|(is, _)| *is).map(|(_, kind)| kind)
 }
 
 /// Returns the entries of a store, or of one target in it, by target and key.
 ///
 /// # Errors
 /// An entry cannot be read, or it was cancelled: what was not read is not the same.
-pub(super) fn of_store(
-    path: &StorePath,
-    settings: &Settings,
-    output: &Output,
-) -> anyhow::Result<BTreeMap<String, Content>> {
+pub(super) fn of_store(path: &StorePath, settings: &Settings, output: &Output) -> anyhow::Result<Contents> {
     let config = setup::store_at(path.root.clone(), &StoreArgs::of(settings));
-    let mut all = BTreeMap::new();
+    let mut all = Contents::default();
     let Some(store) = open_existing(config, Access::ReadOnly, output)? else { return Ok(all) };
     let cancel = output.cancel_token();
     for (name, target) in path.target_stores(&store)? {
@@ -80,7 +109,7 @@ pub(super) fn of_store(
                 Some(_) => key.to_string(),
                 None => format!("{name}/{key}"),
             };
-            all.insert(name, content);
+            all.compared.insert(name, content);
         }
     }
     Ok(all)

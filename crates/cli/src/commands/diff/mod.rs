@@ -1,6 +1,7 @@
 //! `opkeep diff`: how two files, two directories of kernels, or two stores differ.
 
 mod contents;
+mod object;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,8 @@ use anyhow::bail;
 use opkeep_fs::Fs;
 use serde::Serialize;
 
-use self::contents::{Content, of_files, of_store};
+use self::contents::{Content, Contents, of_files, of_store};
+use self::object::add_outline;
 use crate::commands::inspect::fields_of;
 use crate::config::Settings;
 use crate::input::store::StorePath;
@@ -21,12 +23,13 @@ use crate::ui::text::{Text, bytes, counted, quotable, shell_quoted, shortened};
 /// The details of diff.
 const DETAILS: &str = "\
 Two files are compared field by field, as `opkeep inspect` shows them: descriptors (.info), kernel
-descriptions (.json), objects (.o, .so) and entries (.kern). Of two directories, the files of
-kernels are compared by name and bytes; of two stores, or two targets of stores, the entries by
-key and by the digests of what is in them.
+descriptions (.json), objects (.o, .so) and entries (.kern); objects also section by section and
+symbol by symbol, by size and digest. Of two directories, the files of kernels are compared by name
+and bytes; of two stores, or two targets of stores, the entries by key and by the digests of what is
+in them. Pipes, sockets and devices are not compared, but listed.
 
-Exit code 0: they are the same; 1: they differ; 2: one cannot be read, or they are of different
-kinds.
+Exit code 0: they are the same; 1: they differ, or something was not compared; 2: one cannot be
+read, or they are of different kinds.
 
 Examples:
   opkeep diff rank_0/kernel_meta/a.info rank_1/kernel_meta/a.info
@@ -65,6 +68,15 @@ struct DiffOutput {
     only_a: Vec<String>,
     only_b: Vec<String>,
     differing: Vec<String>,
+    /// What is in a directory and was not compared.
+    not_compared: Vec<NotComparedOutput>,
+}
+
+/// A file that was not compared.
+#[derive(Serialize)]
+struct NotComparedOutput {
+    name: String,
+    reason: &'static str,
 }
 
 /// A field that differs. A value is null in the file that lacks it.
@@ -77,6 +89,8 @@ struct ChangeOutput {
 
 /// The maximum number of names of each kind, and of characters of a value, in text.
 const MAX_LISTED: usize = 50;
+/// The maximum number of changed fields in text: an object may have any number of symbols.
+const MAX_CHANGES: usize = 200;
 const MAX_VALUE: usize = 160;
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
@@ -121,14 +135,19 @@ fn files(a: &Path, b: &Path) -> anyhow::Result<(DiffOutput, Text)> {
         text.line(format_args!("the same {}", counted(one.len(), "byte")));
         return Ok((diff, text));
     }
-    let (fields, others) = (fields_of(a)?, fields_of(b)?);
+    let (mut fields, mut others) = (fields_of(a)?, fields_of(b)?);
+    add_outline(&mut fields, &one);
+    add_outline(&mut others, &other);
     diff.changes = changes(&fields, &others);
     text.line(format_args!("- {}, {}", a.display(), counted(one.len(), "byte")));
     text.line(format_args!("+ {}, {}", b.display(), counted(other.len(), "byte")));
-    for ChangeOutput { field, a, b } in &diff.changes {
+    for ChangeOutput { field, a, b } in diff.changes.iter().take(MAX_CHANGES) {
         text.line(field);
         a.iter().for_each(|value| text.line(format_args!("  - {}", shortened(value, MAX_VALUE))));
         b.iter().for_each(|value| text.line(format_args!("  + {}", shortened(value, MAX_VALUE))));
+    }
+    if let Some(more @ 1..) = diff.changes.len().checked_sub(MAX_CHANGES) {
+        text.line(format_args!("and {}: --format json lists them", counted(more, "more field")));
     }
     if diff.changes.is_empty() {
         let at = one.iter().zip(&other).position(|(one, other)| one != other);
@@ -154,13 +173,17 @@ fn changes(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<Ch
 /// Compares what is in two directories or stores.
 fn directories(
     kind: &'static str,
-    one: &BTreeMap<String, Content>,
-    other: &BTreeMap<String, Content>,
+    of_a: &Contents,
+    of_b: &Contents,
     a: &Path,
     b: &Path,
 ) -> (DiffOutput, Text) {
+    let not_compared: BTreeMap<&String, &'static str> =
+        of_a.not_compared.iter().chain(&of_b.not_compared).map(|(name, reason)| (name, *reason)).collect();
+    let (one, other) = (&of_a.compared, &of_b.compared);
     let lacking = |in_one: &BTreeMap<String, Content>, in_other: &BTreeMap<String, Content>| -> Vec<String> {
-        in_one.keys().filter(|name| !in_other.contains_key(*name)).cloned().collect()
+        let is_only = |name: &&String| !in_other.contains_key(*name) && !not_compared.contains_key(*name);
+        in_one.keys().filter(is_only).cloned().collect()
     };
     let both = || one.iter().filter_map(|(name, content)| Some((name, content, other.get(name)?)));
     let differing: Vec<_> = both().filter(|(_, content, other)| content.digest != other.digest).collect();
@@ -170,6 +193,10 @@ fn directories(
         only_b: lacking(other, one),
         equal: both().count() - differing.len(),
         differing: differing.iter().map(|(name, ..)| (*name).clone()).collect(),
+        not_compared: not_compared
+            .iter()
+            .map(|(name, reason)| NotComparedOutput { name: (*name).clone(), reason })
+            .collect(),
         ..DiffOutput::default()
     };
     let mut text = Text::default();
@@ -192,15 +219,25 @@ fn directories(
             text.line(format_args!("`opkeep diff {} {}` shows how", quoted(a), quoted(b)));
         }
     }
+    if !diff.not_compared.is_empty() {
+        text.line("not compared:");
+        let line = |one: &NotComparedOutput| format!("  {} ({})", one.name, one.reason);
+        text.list(diff.not_compared.iter().map(line), MAX_LISTED, more);
+    }
     let what = if kind == "stores" { "entry" } else { "file" };
     text.line(format_args!(
-        "{} the same, {} only in the first, {} only in the second, {} with different content",
+        "{} the same, {} only in the first, {} only in the second, {} with different content{}",
         counted(diff.equal, what),
         diff.only_a.len(),
         diff.only_b.len(),
-        diff.differing.len()
+        diff.differing.len(),
+        match diff.not_compared.len() {
+            0 => String::new(),
+            count => format!(", {count} not compared"),
+        }
     ));
-    let same = diff.only_a.is_empty() && diff.only_b.is_empty() && diff.differing.is_empty();
+    let names = [diff.only_a.len(), diff.only_b.len(), diff.differing.len(), diff.not_compared.len()];
+    let same = names.iter().all(|count| *count == 0);
     (DiffOutput { same, ..diff }, text)
 }
 
