@@ -23,8 +23,10 @@ LENET = ROOT / "fixtures/networks/lenet/model.onnx"
 
 RESULTS: dict[str, Any] = {
     "build": results.BuildResult,
+    "diff": results.DiffResult,
     "explain": results.ExplainResult,
     "inspect": results.InspectResult,
+    "ls": results.ListResult,
     "stats": results.StatsResult,
     "verify": results.VerifyResult,
 }
@@ -55,6 +57,43 @@ class CommandTest(CacheTest):
         inspected = opkeep.inspect(entry)
         self.assert_typed(inspected, results.InspectResult)
         self.assertTrue(inspected["files"][0]["valid"])
+
+    def test_a_missing_kernel_was_stored_before(self) -> None:
+        self.build()
+        entries = sorted(Path(self.root).rglob("*.kern"))
+        entries[0].unlink()
+        explained = opkeep.explain(LENET, target="cpu", cache_dir=self.root)
+        self.assert_typed(explained, results.ExplainResult)
+        (cause,) = explained["causes"]
+        self.assertEqual((cause["cause"], len(cause["kernels"])), ("removed", 1))
+        former = explained["kernels"][cause["kernels"][0]]["former"]
+        self.assertEqual((former["state"], former["compiled"]) if former else None, ("removed", True))
+        again = self.build(explain=True)
+        self.assert_typed(again, results.BuildResult)
+        self.assertEqual([one["cause"] for one in again["causes"]], ["removed"])
+
+    def test_ls_and_diff(self) -> None:
+        built = self.build()
+        listed = opkeep.ls(cache_dir=self.root, operator="conv2d", sort="size", limit=1)
+        self.assert_typed(listed, results.ListResult)
+        self.assertEqual((len(listed["kernels"]), listed["kernels"][0]["op_type"]), (1, "Conv2D"))
+        self.assertEqual(opkeep.ls(cache_dir=self.root)["kernels_count"], built["kernels"])
+        none = opkeep.ls(cache_dir=self.root, state="imported", unused="1d", min_size="1M", framework="triton")
+        self.assertEqual((none["exit_code"], none["kernels"]), (0, []))
+        same = opkeep.diff(self.root, self.root)
+        self.assertEqual((same["exit_code"], same["kind"], same["equal"]), (0, "stores", built["kernels"]))
+        one, two = sorted(Path(self.root).rglob("*.kern"))[:2]
+        differing = opkeep.diff(one, two)
+        self.assert_typed(differing, results.DiffResult)
+        self.assertEqual((differing["exit_code"], differing["same"]), (1, False))
+        self.assertIn("key", [change["field"] for change in differing["changes"]])
+        with tempfile.TemporaryDirectory() as directory:
+            os.mkfifo(Path(directory, "pipe.o"))
+            piped = opkeep.diff(directory, directory)
+        self.assert_typed(piped, results.DiffResult)
+        self.assertEqual(piped["not_compared"], [{"name": "pipe.o", "reason": "a pipe"}])
+        with self.assertRaisesRegex(opkeep.CommandError, "missing"):
+            opkeep.diff(one, "missing.o")
 
     def test_builds_share_a_remote_cache(self) -> None:
         """Two stores are two hosts; the second takes what the first signed, and compiles without a trusted signature."""

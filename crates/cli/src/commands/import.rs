@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use opkeep_backend_ascend::AscendConfig;
 use opkeep_framework_cache::import::{
     CacheImport, ImportReport, ImportedKernel, Importer, SkipReason, SkippedKernel,
 };
+use opkeep_fs::CancelToken;
 use serde::Serialize;
 
 use crate::flags::store::StoreArgs;
@@ -69,22 +70,14 @@ pub(crate) struct Args {
 const MAX_LISTED: usize = 20;
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let config = setup::store(&args.store)?;
-    // No backend is opened, so no toolkit is needed.
-    let backends = registry(
-        env::cpu_config(None, Duration::from_secs(60), &[])?,
-        AscendConfig::new(env::ascend_search(None)),
-    );
     let cancel = output.cancel_on_signal();
     let progress = Arc::new(output.progress());
     let shown = Arc::clone(&progress);
-    let importer = Importer::new(config, move |spec| {
-        backends.resolve_foreign(spec).map(|read| read.map_err(|error| error.to_string()))
-    })
-    .threads(threads(args.jobs))
-    .dry_run(args.dry_run)
-    .cancel(cancel)
-    .observer(move |cache, done, of| shown.update_subject(&cache.to_string_lossy(), done, of));
+    let importer = importer(&args.store)?
+        .threads(threads(args.jobs))
+        .dry_run(args.dry_run)
+        .cancel(cancel)
+        .observer(move |cache, done, of| shown.update_subject(&cache.to_string_lossy(), done, of));
     let report = importer.import(&args.dirs);
     progress.done();
     let report = report?;
@@ -102,6 +95,29 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         () if !report.unreadable_dirs.is_empty() || totals.is_nothing() => ExitStatus::Failed,
         () if totals.problems > 0 => ExitStatus::Problems,
         () => ExitStatus::Success,
+    })
+}
+
+/// Returns the importer of a store.
+fn importer(args: &StoreArgs) -> anyhow::Result<Importer> {
+    let config = setup::store(args)?;
+    // No backend is opened, so no toolkit is needed.
+    let backends = registry(
+        env::cpu_config(None, Duration::from_secs(60), &[])?,
+        AscendConfig::new(env::ascend_search(None)),
+    );
+    Ok(Importer::new(config, move |spec| {
+        backends.resolve_foreign(spec).map(|read| read.map_err(|error| error.to_string()))
+    }))
+}
+
+/// Whether an import of the cache `dir` would find a kernel to store. Stores nothing. What cannot be found out is no reason for an import.
+pub(crate) fn would_import(dir: &Path, args: &StoreArgs, cancel: &CancelToken) -> bool {
+    let Ok(importer) = importer(args) else { return false };
+    let importer = importer.threads(threads(None)).dry_run(true).cancel(cancel.clone());
+    let report = importer.import(&[dir.to_owned()]);
+    report.is_ok_and(|report| {
+        report.caches.iter().any(|cache| !cache.imported.is_empty() || !cache.replaced.is_empty())
     })
 }
 

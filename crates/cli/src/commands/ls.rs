@@ -13,10 +13,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::commands::gc::args::{age, size};
-use crate::commands::gc::store::{open, target_stores};
+use crate::commands::gc::store::{no_store, target_stores};
 use crate::flags::store::StoreArgs;
 use crate::input::entries::{ReadHeads, read_heads};
-use crate::input::store::threads;
+use crate::input::store::{StorePath, threads};
 use crate::ui::help::width;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
@@ -24,9 +24,9 @@ use crate::ui::text::{Text, bytes, columns, counted, duration, shortened};
 
 /// The details of ls.
 const DETAILS: &str = "\
-A kernel must satisfy all filters. NAME in a filter may have `*` for any characters. Entries are listed by target
-and name, unless --sort has another order; equal ones by key. Only the start of each entry is read:
-`opkeep verify` finds damage.
+A kernel must satisfy all filters. NAME in a filter may have `*` for any characters, and upper or
+lower case makes no difference. Entries are listed by target and name, unless --sort has another
+order; equal ones by key. Only the start of each entry is read: `opkeep verify` finds damage.
 
 State is compiled, imported (by `opkeep import`), group (files that a framework keeps), or unknown
 (nothing in the entry says which of these it is).
@@ -35,7 +35,7 @@ Exit code 0: also if no kernel is listed; 1: some entries could not be read, and
 the store cannot be read.
 
 Examples:
-  opkeep ls --target cpu --operator Conv2D --sort size --limit 10
+  opkeep ls --target 'cpu*' --operator conv2d --sort size --limit 10
     lists the ten largest kernels of an operator
   opkeep ls --framework triton --unused 7d
     lists kernels of Triton that were not used for a week
@@ -129,7 +129,15 @@ const NAME_WIDTHS: (usize, usize) = (12, 60);
 const KEY_DIGITS: usize = 12;
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let Some(store) = open(&args.store, Access::ReadOnly, output)? else { return Ok(ExitStatus::Success) };
+    let store_path = StorePath::default_store(&args.store)?;
+    let Some(store) = store_path.open(Access::ReadOnly, &args.store, output)? else {
+        let root = json::path(&store_path.root);
+        output.print_result(
+            &Text::of(no_store(&store_path.root)),
+            &ListOutput { root, kernels_count: 0, bytes: 0, unreadable: 0, kernels: Vec::new() },
+        )?;
+        return Ok(ExitStatus::Success);
+    };
     let (now, cancel) = (SystemTime::now(), output.cancel_token());
     let (mut kernels, mut unreadable) = (Vec::new(), 0);
     for (name, target) in target_stores(&store)? {
@@ -229,8 +237,9 @@ fn of_header(header: &[u8]) -> (String, String, String, State) {
     }
 }
 
-/// Whether a text is that of a pattern, in which `*` stands for any characters.
+/// Whether a text is that of a pattern, in which `*` stands for any characters. Upper and lower case do not differ.
 fn is_like(text: &str, pattern: &str) -> bool {
+    let (text, pattern) = (text.to_ascii_lowercase(), pattern.to_ascii_lowercase());
     let mut parts = pattern.split('*');
     let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
     let Some(last) = parts.next_back() else { return rest.is_empty() };
@@ -301,6 +310,8 @@ mod tests {
             ("matmul_1", "matmul*", true),
             ("matmul_1", "*_1", true),
             ("matmul_1", "m*m*l*1", true),
+            ("Conv2D", "conv2d", true),
+            ("conv2d", "CONV*", true),
             ("matmul_1", "*", true),
             ("", "*", true),
             ("aa", "a*a*a", false),

@@ -78,6 +78,20 @@ fn a_directory_is_named_counted_and_has_a_next_step() {
         let ran = place.run(&line);
         assert!(ran.code == Some(0) || line[0] == "verify" && ran.code == Some(1), "{line:?}: {ran:?}");
     }
+    // An import is advised only where it finds something: not of opkeep's own kernels, nor of what was imported before.
+    let next = |dir: &str| {
+        let json = place.run(&["inspect", dir, "--format", "json"]).ended_with(0).json();
+        json["files"][0]["directory"]["next"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(next("rank_0/kernel_meta"), "opkeep verify rank_0/kernel_meta");
+    rank.square(3).write(&rank.dir(&place.path("run2"))).unwrap();
+    assert_eq!(next("run2"), "opkeep import run2/rank_1/kernel_meta --dry-run");
+    place
+        .run(&["import", "run2/rank_1/kernel_meta", "--dry-run"])
+        .ended_with(0)
+        .prints("1 kernel would be imported");
+    place.run(&["import", "run2"]).ended_with(0);
+    assert_eq!(next("run2"), "opkeep verify run2/rank_1/kernel_meta");
     fs::create_dir(place.path("empty")).unwrap();
     place.run(&["inspect", "empty"]).ended_with(2).says("there are no kernels in `empty`");
 }

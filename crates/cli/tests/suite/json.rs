@@ -158,6 +158,7 @@ fn the_page_and_the_results_agree() {
     caches(&mut checker);
     toolkits(&mut checker);
     settings(&mut checker);
+    removed(&mut checker);
     let has_toolkit = python().is_some();
     let missing: Vec<String> = checker
         .documented
@@ -190,6 +191,27 @@ fn run_with(checker: &mut Checker, place: &Place, section: &str, args: &[&str], 
 const EARLY: &str = "A command that stops early";
 
 /// Builds, runs, and stores of every state.
+/// Entries that a store had, and what is not compared.
+fn removed(checker: &mut Checker) {
+    let place = Place::new();
+    let build = ["build", SQUARE, "--target", "cpu", "--no-kernel-meta", "--explain"];
+    run(checker, &place, "build", &build);
+    place.entries().iter().for_each(|entry| fs::remove_file(entry).unwrap());
+    run(checker, &place, "explain", &["explain", SQUARE, "--target", "cpu"]);
+    run(checker, &place, "build", &build);
+    for entry in place.entries() {
+        fs::write(entry, "damaged").unwrap();
+    }
+    run(checker, &place, "explain", &["explain", SQUARE, "--target", "cpu"]);
+    run(checker, &place, "repair", &["repair"]);
+    run(checker, &place, "explain", &["explain", SQUARE, "--target", "cpu"]);
+    fs::create_dir(place.path("pipes")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(place.path("pipes/pipe.o")).status().unwrap();
+    assert!(made.success());
+    run(checker, &place, "diff", &["diff", "pipes", "pipes"]);
+    run(checker, &place, "man", &["man", "pages"]);
+}
+
 fn stores(checker: &mut Checker) {
     let place = Place::new();
     let mut run = |section: &str, args: &[&str]| run(checker, &place, section, args);

@@ -3,12 +3,16 @@
 use opkeep_testkit::caches::Rank;
 use opkeep_testkit::terminal::shown_in;
 
+use serde_json::json;
+
 use crate::common::{Place, square_of};
 
 #[test]
 fn kernels_are_listed_filtered_and_sorted() {
     let place = Place::new();
     place.run(&["ls"]).ended_with(0).prints("there is no store at");
+    let none = place.run(&["ls", "--format", "json"]).ended_with(0).json();
+    assert_eq!((&none["kernels_count"], &none["kernels"]), (&json!(0), &json!([])));
     for elements in [3, 4, 5] {
         let info = place.write(&format!("{elements}.info"), square_of(elements));
         place.run(&["build", info.to_str().unwrap(), "--target", "cpu", "--no-kernel-meta"]).ended_with(0);
@@ -37,6 +41,9 @@ fn kernels_are_listed_filtered_and_sorted() {
         (&["--state", "compiled"], 3),
         (&["--target", "cpu*"], 3),
         (&["--operator", "Square"], 4),
+        (&["--operator", "square"], 4),
+        (&["--operator", "SQ*"], 4),
+        (&["--framework", "OPKEEP"], 4),
         (&["--operator", "Conv2D"], 0),
         (&["--name", "square*"], 4),
         (&["--name", "conv*"], 0),

@@ -1,7 +1,7 @@
 """Compiles the operators of neural networks once, and keeps the kernels for every process.
 
-`Cache` keeps the files of a framework that compiles by itself. `build`, `explain`, `inspect`, `stats` and `verify` are the
-commands of the same names.
+`Cache` keeps the files of a framework that compiles by itself. `build`, `diff`, `explain`, `inspect`, `ls`, `stats` and
+`verify` are the commands of the same names.
 
 >>> import opkeep
 >>> opkeep.__version__.count(".")
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._native import __version__
     from .cache import Cache, Hit, Ticket
-    from .commands import build, explain, inspect, stats, verify
+    from .commands import build, diff, explain, inspect, ls, stats, verify
     from .errors import (
         ArgumentError,
         ArgumentValueError,
@@ -64,8 +64,10 @@ __all__ = [
     "WaitTimeoutError",
     "__version__",
     "build",
+    "diff",
     "explain",
     "inspect",
+    "ls",
     "stats",
     "verify",
 ]
@@ -74,7 +76,7 @@ __all__ = [
 _MODULES = {
     "__version__": "_native",
     **dict.fromkeys(("Cache", "Hit", "Ticket"), "cache"),
-    **dict.fromkeys(("build", "explain", "inspect", "stats", "verify"), "commands"),
+    **dict.fromkeys(("build", "diff", "explain", "inspect", "ls", "stats", "verify"), "commands"),
 }
 _SUBMODULES = ("errors", "jax", "results", "triton")
 

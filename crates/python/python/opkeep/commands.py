@@ -1,4 +1,4 @@
-"""The commands `build`, `explain`, `inspect`, `stats` and `verify`, run in this process.
+"""The commands `build`, `diff`, `explain`, `inspect`, `ls`, `stats` and `verify`, run in this process.
 
 Each returns the JSON result of its command as a dictionary (docs/json.md), and in it `exit_code`: 0 if all is well, 1 if the
 command did its work and found problems, such as a kernel that failed or is damaged. A command that cannot read an input,
@@ -29,7 +29,17 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from .cache import Mode
-    from .results import BuildResult, ExplainResult, InspectResult, OneOrMore, StatsResult, StrPath, VerifyResult
+    from .results import (
+        BuildResult,
+        DiffResult,
+        ExplainResult,
+        InspectResult,
+        ListResult,
+        OneOrMore,
+        StatsResult,
+        StrPath,
+        VerifyResult,
+    )
 
 _UNDERSCORED = {"op_debug_level", "op_debug_config"}
 """The flags that have underscores themselves."""
@@ -214,6 +224,68 @@ def inspect(
     return cast("InspectResult", _run("inspect", files, locals()))
 
 
+def diff(a: StrPath, b: StrPath) -> DiffResult:
+    """Report how two files, two directories of kernels, or two stores differ.
+
+    Two files are compared field by field, objects also by sections and symbols; directories by the bytes of the files of
+    kernels in them, and stores by keys and digests. `exit_code` is 0 if they are the same.
+
+    >>> import opkeep, pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     one, two = pathlib.Path(directory, "one"), pathlib.Path(directory, "two")
+    ...     for path in (one, two):
+    ...         path.mkdir()
+    ...     _ = (one / "add.o").write_bytes(b"kernel")
+    ...     result = opkeep.diff(one, two)
+    >>> result["exit_code"], result["same"], result["only_a"], result["only_b"]
+    (1, False, ['add.o'], [])
+    """
+    return cast("DiffResult", _run("diff", (a, b), locals()))
+
+
+def ls(
+    *,
+    cache_dir: StrPath | None = None,
+    trusted_owner: OneOrMore | None = None,
+    target: str | None = None,
+    operator: str | None = None,
+    name: str | None = None,
+    framework: str | None = None,
+    state: Literal["compiled", "imported", "group", "unknown"] | None = None,
+    unused: str | None = None,
+    min_size: str | None = None,
+    sort: Literal["name", "size", "used", "created"] | None = None,
+    limit: int | None = None,
+) -> ListResult:
+    """List the kernels of the store that satisfy all filters.
+
+    In a filter by a name, `*` stands for any characters, and upper or lower case makes no difference.
+
+    - `cache_dir`: the store's directory; without it, OPKEEP_CACHE_DIR, or the user's cache directory.
+    - `trusted_owner`: the IDs of other users whose stored kernels may be used.
+    - `target`: list kernels for this target only.
+    - `operator`: list kernels of this type of operator only.
+    - `name`: list kernels with this name only.
+    - `framework`: list kernels that this framework keeps only, such as `triton`; `opkeep` for its own.
+    - `state`: list kernels of this state only: `compiled`, `imported`, `group` (files that a framework keeps), or
+      `unknown`.
+    - `unused`: list kernels only that were not used for this long: `30d`, `12h`, `45m`, `10s`.
+    - `min_size`: list kernels only that are at least this large: `300K`, `2M`.
+    - `sort`: the order: by `name`, the largest (`size`), the longest unused (`used`), or the newest first (`created`);
+      without it, `name`.
+    - `limit`: list at most this many kernels.
+
+    >>> import opkeep, tempfile
+    >>> directory = tempfile.TemporaryDirectory()
+    >>> with opkeep.Cache(directory.name, "cuda-sm_90") as cache:
+    ...     _ = cache.publish(bytes(32), {"add.ptx": b".version 8.0"}, kernel="add")
+    >>> result = opkeep.ls(cache_dir=directory.name, name="AD*")
+    >>> [(kernel["name"], kernel["target"], kernel["state"]) for kernel in result["kernels"]]
+    [('add', 'cuda-sm_90', 'group')]
+    """
+    return cast("ListResult", _run("ls", (), locals()))
+
+
 def stats(
     *,
     cache_dir: StrPath | None = None,
@@ -267,7 +339,8 @@ def verify(
 
 
 FLAGS = {
-    function.__name__: list(function.__kwdefaults__ or ()) for function in (build, explain, inspect, stats, verify)
+    function.__name__: list(function.__kwdefaults__ or ())
+    for function in (build, diff, explain, inspect, ls, stats, verify)
 }
 """The keyword arguments of each command."""
 

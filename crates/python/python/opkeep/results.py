@@ -241,10 +241,10 @@ class ExplainedKernel(TypedDict, total=False):
     outcome: Literal["hit", "miss", "bypassed", "refused"]
     reason: str
     nearest: Nearest | None
+    former: Former | None
     imported: Imported | None
     imported_problem: str | None
     remote: RemoteKernel
-    former: Former | None
 
 
 class Compiler(TypedDict):
@@ -408,6 +408,60 @@ class InspectResult(Result):
     """The result of `inspect`."""
 
     files: list[InspectedFile]
+
+
+class NotCompared(TypedDict):
+    """What was not compared, with the reason."""
+
+    name: str
+    reason: str
+
+
+class DiffChange(TypedDict):
+    """A field of two files that differs; None in the file that lacks it."""
+
+    field: str
+    a: str | None
+    b: str | None
+
+
+class DiffResult(Result):
+    """The result of `diff`."""
+
+    kind: Literal["files", "directories", "stores"]
+    a: str
+    b: str
+    same: bool
+    changes: list[DiffChange]
+    equal: int
+    only_a: list[str]
+    only_b: list[str]
+    differing: list[str]
+    not_compared: list[NotCompared]
+
+
+class ListedKernel(TypedDict):
+    """A kernel of the store."""
+
+    target: str
+    key: str
+    name: str
+    op_type: str
+    framework: str
+    state: Literal["compiled", "imported", "group", "unknown"]
+    bytes: int
+    age_seconds: int
+    unused_seconds: int
+
+
+class ListResult(Result):
+    """The result of `ls`."""
+
+    root: str
+    kernels_count: int
+    bytes: int
+    unreadable: int
+    kernels: list[ListedKernel]
 
 
 class Counts(TypedDict):

@@ -1,5 +1,7 @@
 //! Eviction from a store.
 
+use std::path::Path;
+
 use opkeep_store::{Access, GcOptions, GcReport, Store, TargetStore, TargetUsage};
 use serde::Serialize;
 
@@ -36,11 +38,15 @@ pub(crate) fn open(args: &StoreArgs, access: Access, output: &Output) -> anyhow:
     let store_path = StorePath::default_store(args)?;
     let store = store_path.open(access, args, output)?;
     if store.is_none() {
-        let root = store_path.root.to_string_lossy();
-        let text = Text::of(format_args!("there is no store at {root}; the first build creates it"));
+        let text = Text::of(no_store(&store_path.root));
         output.print_result(&text, &NoStoreOutput { root: json::path(&store_path.root), targets: [] })?;
     }
     Ok(store)
+}
+
+/// Returns what is printed of a store that does not exist.
+pub(crate) fn no_store(root: &Path) -> String {
+    format!("there is no store at {}; the first build creates it", root.display())
 }
 
 pub(crate) fn target_stores(store: &Store) -> anyhow::Result<Vec<(String, TargetStore)>> {

@@ -13,6 +13,7 @@ use opkeep_store::{Access, GcOptions};
 use serde::Serialize;
 
 use super::inspected_file::InspectedFile;
+use crate::commands::import::would_import;
 use crate::commands::verify::caches::scan_with_progress;
 use crate::config::Settings;
 use crate::flags::store::StoreArgs;
@@ -64,7 +65,10 @@ pub(super) fn directory(
         }
     }
     for cache in &found.caches {
-        all.push((cache.path.clone(), described(name_of(cache.kind), of_cache(cache, output, &cancel)?)));
+        all.push((
+            cache.path.clone(),
+            described(name_of(cache.kind), of_cache(cache, settings, output, &cancel)?),
+        ));
     }
     if all.is_empty() {
         bail!(
@@ -122,7 +126,12 @@ fn of_triton(triton: &TritonDir) -> DirectoryOutput {
 }
 
 /// Judges a cache of a framework.
-fn of_cache(cache: &CacheDir, output: &Output, cancel: &CancelToken) -> anyhow::Result<DirectoryOutput> {
+fn of_cache(
+    cache: &CacheDir,
+    settings: &Settings,
+    output: &Output,
+    cancel: &CancelToken,
+) -> anyhow::Result<DirectoryOutput> {
     let progress = output.progress();
     let scan = scan_with_progress(cache, threads(None), &progress, cancel);
     progress.done();
@@ -139,7 +148,11 @@ fn of_cache(cache: &CacheDir, output: &Output, cancel: &CancelToken) -> anyhow::
     found.next = match (has_finding, cache.kind) {
         (true, _) => format!("opkeep verify {path}"),
         (false, Kind::Cann) => format!("opkeep gc {path} --dry-run"),
-        (false, _) => format!("opkeep import {path} --dry-run"),
+        (false, _) if would_import(&cache.path, &StoreArgs::of(settings), cancel) => {
+            format!("opkeep import {path} --dry-run")
+        }
+        // Such as a directory whose kernels are all in the store, or have no descriptors.
+        (false, _) => format!("opkeep verify {path}"),
     };
     Ok(found)
 }
