@@ -26,3 +26,4 @@ pub(crate) mod registry;
 pub(crate) mod text;
 pub(crate) mod trace;
 pub(crate) mod version;
+pub(crate) mod wrap;

@@ -1,6 +1,9 @@
 //! `opkeep targets` and CANN: found parts, missing parts, and help.
 
+#![expect(clippy::disallowed_methods, reason = "tests make directories")]
+
 use crate::common::Place;
+use opkeep_testkit::terminal::shown_in;
 use opkeep_testkit::toolkit::{Part, SOCS, Toolkit, Vendor};
 use serde_json::json;
 
@@ -27,6 +30,42 @@ fn a_toolkit_is_shown_with_versions_vendors_and_chips() {
     assert_eq!(ascend["toolkit"]["compiler"]["version"], "7.7.0.1.238");
     assert_eq!(ascend["toolkit"]["vendors"][0]["name"], "one");
     assert_eq!(ascend["warnings"].as_array().unwrap().len(), 1);
+}
+
+/// Long lines of results are wrapped at the width of the terminal, below their beginning; for programs they stay one line.
+#[test]
+fn results_fit_into_a_narrow_terminal() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("shared")).unwrap();
+    let url = format!("file://{}", place.path("shared").display());
+    place.write(
+        "kernels/bad.json",
+        r#"{"kernelName": "a", "magic": "RT_DEV_BINARY_MAGIC_ELF", "blockDim": -3}"#,
+    );
+    place.write("kernels/bad.o", "no object at all, but a text");
+    for (args, text) in [
+        (&["targets"][..], "  operators  "),
+        (&["verify", "kernels/bad.json"], "  error    OPV"),
+        (&["inspect", "kernels/bad.json"], "error    OPV"),
+        (&["remote", "check", &url, "--rounds", "2"], "  exclusive create  "),
+    ] {
+        let piped = place.run(args);
+        assert!(piped.stdout.lines().any(|line| line.chars().count() > 80), "{args:?}: {piped:?}");
+        let (_, shown) = shown_in(place.command(args), 80, 24).unwrap();
+        // Without the progress, which is gone at the end.
+        let shown: Vec<&str> =
+            shown.lines().filter(|line| !line.contains("\u{1b}[")).map(str::trim_end).collect();
+        // A word is never broken: a path or a digest may be long.
+        let has_break = |line: &str| line.split_whitespace().all(|word| word.chars().count() < 50);
+        let is_wide = |line: &&str| line.chars().count() > 80 && has_break(line);
+        assert_eq!(shown.iter().copied().find(is_wide), None, "{args:?}: {shown:#?}");
+        assert!(shown.iter().any(|line| line.contains(text.trim_end())), "{args:?}: {shown:#?}");
+        // Nothing else differs.
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        if args[0] == "targets" {
+            assert_eq!(words(&shown.join("\n")), words(&piped.stdout));
+        }
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::ui::json;
 use crate::ui::text::{Text, counted};
+use crate::ui::wrap::headed;
 
 /// The toolkit that was found, or the reason why it cannot be used.
 pub(crate) struct Ascend {
@@ -231,5 +232,5 @@ impl From<Soc> for SocOutput {
 }
 
 fn row(text: &mut Text, what: &str, value: &str) {
-    text.line(format_args!("  {what:<9}  {value}"));
+    text.append(&headed(&format!("  {what:<9}  "), value));
 }

@@ -10,8 +10,10 @@ use serde::Serialize;
 
 use crate::config::Settings;
 use crate::setup::{ascend_config, cpu_config};
+use crate::ui::help::{DEFAULT_WIDTH, wrapped};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::Text;
+use crate::ui::wrap::{headed, terminal_width};
 use ascend::{AscendOutput, ascend};
 
 /// The details of targets.
@@ -50,6 +52,9 @@ struct BackendOutput<'a> {
     operators: Vec<&'a str>,
 }
 
+/// The indentation of lists of operators.
+const INDENT: &str = "    ";
+
 /// The time limit of a query to a compiler.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -64,17 +69,18 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let operators: Vec<&str> = opkeep_ops::all().iter().map(|row| row.op_type).collect();
     let (mut text, mut backends) = (Text::default(), Vec::new());
     for entry in registry.entries() {
-        text.line(format_args!("{}: {}", entry.targets, entry.about));
+        text.append(&headed(&format!("{}: ", entry.targets), &entry.about));
         text.line(format_args!("  backend    {}", entry.name));
-        text.line(format_args!("  toolchain  {state}"));
+        text.append(&headed("  toolchain  ", &state));
         if let Some(confinement) = &confinement {
-            text.line(format_args!("  reads      {confinement}"));
+            text.append(&headed("  reads      ", confinement));
         }
         let count = operators.len();
-        text.line(format_args!(
-            "  operators  {count} (on float32; some on whole numbers and truth values too):"
+        text.append(&headed(
+            "  operators  ",
+            format_args!("{count} (on float32; some on whole numbers and truth values too):"),
         ));
-        wrapped(&mut text, &operators);
+        add_words(&mut text, &operators);
         backends.push(BackendOutput {
             backend: entry.name,
             targets: entry.targets.split(", ").collect(),
@@ -93,22 +99,16 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     onnx.dedup();
     text.line("onnx: networks of these operators can be built");
     text.line(format_args!("  operators  {}:", onnx.len()));
-    wrapped(&mut text, &onnx);
+    add_words(&mut text, &onnx);
     let json = TargetsOutput { backends, ascend: ascend.output, onnx_operators: onnx };
     output.print_result(&text, &json)?;
     Ok(if compiler.is_ok() && ascend.is_ok { ExitStatus::Success } else { ExitStatus::Problems })
 }
 
-/// Adds words in indented lines of about a hundred characters.
-fn wrapped(text: &mut Text, words: &[&str]) {
-    let mut line = String::new();
-    for word in words {
-        if !line.is_empty() && line.len() + word.len() > 90 {
-            text.line(format_args!("   {line}"));
-            line.clear();
-        }
-        line.push(' ');
-        line.push_str(word);
+/// Adds words in indented lines.
+fn add_words(text: &mut Text, words: &[&str]) {
+    let width = terminal_width().unwrap_or(DEFAULT_WIDTH) - INDENT.len();
+    for line in wrapped(&words.join(" "), width, width) {
+        text.line(format_args!("{INDENT}{line}"));
     }
-    text.line(format_args!("   {line}"));
 }

@@ -4,10 +4,11 @@ use opkeep_validator::{Finding, Report, Severity};
 use serde::Serialize;
 
 use crate::ui::text::Text;
+use crate::ui::wrap::headed;
 
 /// Returns the line for a finding.
 pub(crate) fn line(finding: &Finding) -> Text {
-    Text::of(format_args!("  {:<8} {finding}", finding.severity()))
+    headed(&format!("  {:<8} ", finding.severity()), finding)
 }
 
 /// Whether a finding is a note about something that does no harm, as the list of findings says.

@@ -21,6 +21,7 @@ use crate::ui::json::{self, OrError};
 use crate::ui::output::{Output, chain};
 use crate::ui::progress::Progress;
 use crate::ui::text::{Text, by_reason, bytes, columns, counted, first_names};
+use crate::ui::wrap::headed;
 
 /// An entry that is valid as far as it can be checked, but cannot be checked completely.
 #[derive(Serialize)]
@@ -225,7 +226,7 @@ fn unverifiable_text(target: &str, unverifiable: &[Unverifiable]) -> Text {
             count => counted(count, "kernel") + ": ",
         };
         let names = first_names(names.into_iter(), 2);
-        Text::of(format_args!("note       {kernels}{names} of {target} cannot be judged in full: {why}"))
+        headed("note       ", format_args!("{kernels}{names} of {target} cannot be judged in full: {why}"))
     };
     reasons.into_iter().map(line).collect()
 }
@@ -238,7 +239,7 @@ fn table(rows: Vec<Vec<String>>) -> Text {
 
 /// Returns the line for a problem.
 pub(crate) fn problem_line(problem: &StoreProblem) -> Text {
-    Text::of(format_args!("{:<16} {}", problem.kind.name(), problem_text(&problem.path, &problem.kind)))
+    headed(&format!("{:<16} ", problem.kind.name()), problem_text(&problem.path, &problem.kind))
 }
 
 /// Returns the text of a problem, with its path unless the text contains the path.

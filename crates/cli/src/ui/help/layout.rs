@@ -135,7 +135,7 @@ fn append(paragraph: &mut String, line: &str) {
 
 /// Breaks a text at blanks, as late as possible: the first line has at most `first` characters, each other at most `next`,
 /// unless one word has more.
-fn wrapped(text: &str, first: usize, next: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, first: usize, next: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     for word in text.split_whitespace() {

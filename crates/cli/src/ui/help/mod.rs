@@ -7,7 +7,7 @@
 mod layout;
 
 use clap::Command;
-pub(crate) use layout::blocks;
+pub(crate) use layout::{blocks, wrapped};
 use rustix::termios::tcgetwinsize;
 
 use crate::ui::env;
@@ -18,7 +18,7 @@ pub(crate) const DEFAULT_WIDTH: usize = 100;
 /// The narrowest and the widest text. In longer lines, the eye loses the next one.
 const WIDTHS: (usize, usize) = (40, 120);
 
-/// Returns the width of help texts: that of the terminal; without one, that in the environment.
+/// Returns the width of texts: that of the terminal; without one, that in the environment.
 pub(crate) fn width() -> usize {
     let of_terminal = [tcgetwinsize(std::io::stdout()), tcgetwinsize(std::io::stderr())];
     let columns =

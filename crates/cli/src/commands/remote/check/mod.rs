@@ -17,6 +17,7 @@ use crate::flags::trust::TrustArgs;
 use crate::ui::json::Milliseconds;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, one_line, padding};
+use crate::ui::wrap::{headed, terminal_width};
 
 /// The details of check.
 const DETAILS: &str = "\
@@ -111,15 +112,20 @@ fn text(report: &CheckReport, rows: &[Row]) -> Text {
     };
     let name_width = width(|row| row.name).unwrap_or_default();
     let finding_width = width(|row| &row.finding).unwrap_or_default();
+    let columns = terminal_width();
     for Row { name, finding, consequence, .. } in rows {
         let finding = one_line(finding);
-        text.line(format_args!(
-            "  {name}{}  {finding}{}  {consequence}",
-            padding(name, name_width),
-            padding(&finding, finding_width)
-        ));
+        let head = format!("  {name}{}  ", padding(name, name_width));
+        let line = format!("{finding}{}  {consequence}", padding(&finding, finding_width));
+        match columns {
+            Some(width) if head.chars().count() + line.chars().count() > width => {
+                text.append(&headed(&head, &finding));
+                text.append(&headed(&" ".repeat(head.chars().count()), consequence));
+            }
+            _ => text.line(format_args!("{head}{line}")),
+        }
     }
-    text.line(verdict(report));
+    text.append(&headed("", verdict(report)));
     text
 }
 
