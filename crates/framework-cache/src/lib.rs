@@ -15,6 +15,7 @@ pub mod import;
 pub mod quarantine;
 pub mod restore;
 pub mod scan;
+mod stem;
 mod tree;
 pub mod triton;
 

@@ -177,7 +177,9 @@ pub(crate) fn left_kernel(reason: &LeftReason, directory: &Path) -> String {
 
 fn of_repair(error: &RepairError) -> Option<String> {
     match error {
-        RepairError::MountPoint { .. } => Some("`opkeep verify` names what is damaged".to_owned()),
+        RepairError::MountPoint { path } => {
+            Some(format!("`opkeep verify {}` names what is damaged", shell_quoted(&path.to_string_lossy())))
+        }
         _ => None,
     }
 }
@@ -262,8 +264,8 @@ mod tests {
         assert_eq!(unfilled_reason(&unscanned), unscanned.to_string());
 
         let mount = RepairError::MountPoint { path: "cache".into() };
-        assert!(repair_error(&mount).ends_with("; `opkeep verify` names what is damaged"));
-        assert_eq!(hints(&mount.into()), ["`opkeep verify` names what is damaged"]);
+        assert!(repair_error(&mount).ends_with("; `opkeep verify cache` names what is damaged"));
+        assert_eq!(hints(&mount.into()), ["`opkeep verify cache` names what is damaged"]);
         let locked = RepairError::Locked { lock: "lock".into() };
         assert_eq!(repair_error(&locked), locked.to_string());
     }

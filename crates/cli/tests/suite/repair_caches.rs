@@ -62,7 +62,13 @@ fn damaged_kernels_are_quarantined_and_restored() {
     );
     has(&ran, &["`opkeep repair --undo run` restores", "kernel_meta.opkeep-quarantine/"]);
     // Now that rank would compile while the others wait.
-    has(&ran, &["rank 1 of run lacks 1 kernel that others have\n", "`opkeep repair --fill run` copies them"]);
+    has(
+        &ran,
+        &[
+            "rank 1 of run lacks 1 kernel that others have\n",
+            "`opkeep repair --fill run` copies missing kernels",
+        ],
+    );
     assert!(!damaged(&place).exists());
     let again = repair(&place, &["run"], 0);
     assert_eq!(again["left"], 0);
@@ -144,6 +150,63 @@ fn kernels_that_stay_damaged_are_reported_and_counted() {
         &ran,
         &["left: cannot create the directory", "quarantined: kernel square_", "problems are left: 1\n"],
     );
+}
+
+/// The commands that a report advises.
+fn advised(ran: &Ran) -> Vec<Vec<String>> {
+    let quoted = ran.stdout.split('`').skip(1).step_by(2);
+    let commands = quoted.filter_map(|text| text.strip_prefix("opkeep "));
+    commands.map(|text| text.split(' ').map(str::to_owned).collect()).collect()
+}
+
+/// The commands that `verify` advises leave nothing wrong in a directory, and none is advised twice.
+#[test]
+fn the_advice_of_verify_leads_to_its_end() {
+    let place = caches();
+    let mut followed: Vec<Vec<String>> = Vec::new();
+    loop {
+        let ran = place.run(&["verify", "run"]);
+        let advised = advised(&ran);
+        if advised.is_empty() {
+            ran.ended_with(0);
+            break;
+        }
+        ran.ended_with(1);
+        for command in advised {
+            assert!(!followed.contains(&command), "{command:?} again, after {followed:?}");
+            let words: Vec<&str> = command.iter().map(String::as_str).collect();
+            place.run(&words).ended_with(0);
+            followed.push(command);
+        }
+    }
+    assert!(followed.iter().any(|command| command.contains(&"--fill".to_owned())), "{followed:?}");
+}
+
+/// Kernels of opkeep cannot be copied from rank to rank, so no fill is advised: the build of the rank writes them.
+#[test]
+fn a_rank_gets_the_kernels_of_opkeep_by_its_build() {
+    let place = Place::new();
+    let lenet = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/lenet");
+    let build =
+        |rank: &str| place.run_with(&["build", lenet, "--target", "cpu"], &[("RANK_ID", rank)]).ended_with(0);
+    ["0", "1"].iter().for_each(|rank| drop(build(rank)));
+    place.run(&["verify", "."]).ended_with(0).prints("and each has all");
+    let lost = files(&place.path("rank_1/kernel_meta"));
+    let is_conv = |path: &&PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("conv2d_");
+    let lost: Vec<_> = lost.iter().filter(is_conv).collect();
+    assert_eq!(lost.len(), 6, "two kernels: {lost:?}");
+    lost.iter().for_each(|path| fs::remove_file(path).unwrap());
+    let advice = "with RANK_ID=1, `opkeep build` writes its own\n";
+    for command in ["verify", "repair"] {
+        let ran = place.run(&[command, "."]);
+        has(&ran, &["lacks 2", advice]);
+        assert!(!ran.stdout.contains("--fill"), "{ran:?}");
+    }
+    // A fill does what it can, and says the same.
+    let filled = place.run(&["repair", "--fill", "."]).ended_with(1);
+    has(&filled, &["`opkeep build` writes its own kernels where they are missing"]);
+    build("1").prints("reused");
+    place.run(&["verify", "."]).ended_with(0).prints("and each has all");
 }
 
 #[test]

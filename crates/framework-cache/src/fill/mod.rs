@@ -24,7 +24,6 @@ mod reason;
 mod scanned;
 mod source_kernel;
 mod sources;
-mod stem;
 
 pub use devices::{DeviceMap, DeviceMapError};
 pub use reason::{DeviceError, UnfilledReason};
@@ -39,11 +38,11 @@ use std::time::Duration;
 use opkeep_fs::Fs;
 
 use crate::scan::{CacheDir, Kind};
+use crate::stem::Stem;
 use opkeep_kernel_meta::RunId;
 use ranks::{Rank, ranks};
 use source_kernel::SourceKernel;
 use sources::agree;
-use stem::Stem;
 
 /// The options of [`fill`].
 #[non_exhaustive]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::fill::ranks::Rank;
 use crate::fill::source_kernel::{MAX_OBJECT, MAX_TEXT, Soc, SourceKernel, shown};
-use crate::fill::stem::{Stem, without_device};
+use crate::stem::{Stem, without_device};
 use opkeep_fs::{Dir, FileRead};
 use opkeep_kernel_meta::manifest::describes;
 

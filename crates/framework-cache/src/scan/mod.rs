@@ -49,6 +49,6 @@ pub use in_use::YOUNG;
 pub use item::{Effect, FrameworkBehavior, Item, ItemKind, ItemProblem, ItemState, Kernel, Note, Orphan};
 pub use opkeep_kernel_meta::InUse;
 pub use other_files::other_chip;
-pub use ranks::{MissingKernel, RankCache, RankComparison, compare};
+pub use ranks::{MissingKernel, RankCache, RankComparison, RankCopy, compare};
 pub(crate) use scanner::judge_one;
 pub use scanner::{CacheScan, ScanOptions, scan};

@@ -9,6 +9,7 @@ use opkeep_descriptor::{Descriptor, ForeignName, Generation, read_info};
 
 use crate::scan::item::Item;
 use crate::scan::{CacheScan, ItemState};
+use crate::stem::Stem;
 use opkeep_cann_meta::file_names::FileSet;
 use opkeep_fs::{Dir, FileKind, FileRead};
 use opkeep_kernel_meta::manifest::MAX_TEXT;
@@ -45,6 +46,20 @@ pub struct MissingKernel {
     pub name: String,
     /// The `RANK_ID` of that rank.
     pub in_rank: String,
+    /// Whether a fill can copy the kernel to this rank.
+    pub copy: RankCopy,
+}
+
+/// Whether a fill can copy a kernel from one rank to another, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum RankCopy {
+    /// The name differs between the ranks only in the device: a fill copies the kernel, unless the ranks contradict each other.
+    Possible,
+    /// The name depends on the rank, as from MindSpore r2.1 on: the framework compiles the kernel for each rank.
+    NameOfRank,
+    /// The name is not MindSpore's: the program that wrote the kernel, such as a build of opkeep, writes it for each rank.
+    OtherName,
 }
 
 /// Compares the ranks in `scans`, for each base. A run with a single rank has no comparison.
@@ -62,7 +77,7 @@ pub fn compare<'a>(scans: impl IntoIterator<Item = &'a CacheScan>) -> Vec<RankCo
 }
 
 fn compare_base(base: &Path, scans: &[&CacheScan]) -> Option<RankComparison> {
-    let mut ranks: BTreeMap<String, BTreeMap<String, &str>> = BTreeMap::new();
+    let mut ranks: BTreeMap<String, BTreeMap<String, KernelName<'_>>> = BTreeMap::new();
     for scan in scans {
         let rank = scan.cache.rank.clone()?;
         ranks.insert(rank, kernels(scan));
@@ -75,8 +90,9 @@ fn compare_base(base: &Path, scans: &[&CacheScan]) -> Option<RankComparison> {
     }
     let all: BTreeSet<&String> = ranks.values().flat_map(BTreeMap::keys).collect();
     let lack = |key: &String| {
-        let (rank, name) = ranks.iter().find_map(|(rank, has)| Some((rank, has.get(key)?)))?;
-        Some(MissingKernel { name: (*name).to_owned(), in_rank: rank.clone() })
+        let (rank, KernelName { name, copy }) =
+            ranks.iter().find_map(|(rank, has)| Some((rank, has.get(key)?)))?;
+        Some(MissingKernel { name: (*name).to_owned(), in_rank: rank.clone(), copy: *copy })
     };
     let mut compared: Vec<RankCache> = ranks
         .iter()
@@ -103,8 +119,14 @@ fn deleted(base: &Path) -> Vec<String> {
     ranks.filter_map(|name| Some(name.name.to_str()?.strip_prefix("rank_")?.to_owned())).collect()
 }
 
+/// The name of a kernel in a rank, and whether another rank can have a copy of it.
+struct KernelName<'a> {
+    name: &'a str,
+    copy: RankCopy,
+}
+
 /// Returns the intact kernels of a rank by the name or job that the same kernel has in all ranks.
-fn kernels(scan: &CacheScan) -> BTreeMap<String, &str> {
+fn kernels(scan: &CacheScan) -> BTreeMap<String, KernelName<'_>> {
     let intact = scan.items.iter().filter(|item| {
         matches!(item.state, ItemState::Intact) && item.kernel.is_some() && item.below.is_none()
     });
@@ -119,7 +141,13 @@ fn kernels(scan: &CacheScan) -> BTreeMap<String, &str> {
         let differ = names_differ.unwrap_or(false);
         let job = || descriptor(dir.as_ref()?, item).map(|read| read.job.digest().to_string());
         let by_job = differ.then(job).flatten();
-        kernels.insert(by_job.unwrap_or_else(|| without_device(&item.name)), item.name.as_str());
+        let copy = match (&by_job, Stem::of(&item.name)) {
+            (_, None) => RankCopy::OtherName,
+            (Some(_), _) => RankCopy::NameOfRank,
+            (None, Some(_)) => RankCopy::Possible,
+        };
+        let key = by_job.unwrap_or_else(|| without_device(&item.name));
+        kernels.insert(key, KernelName { name: &item.name, copy });
     }
     kernels
 }

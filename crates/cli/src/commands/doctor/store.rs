@@ -103,7 +103,7 @@ fn file_system(dir: &Path, is_written: bool) -> Vec<Row> {
         Ok(_) => Row::ok("permissions", format!("{owner}; this user writes there")),
         Err(error) if is_full(error) => {
             Row::problem("permissions", format!("{owner}; nothing can be stored: {error}"))
-                .help(format!("`opkeep gc` evicts kernels; {OTHER_STORE}"))
+                .help(format!("`opkeep gc --max-size 100M` evicts kernels; {OTHER_STORE}"))
         }
         Err(error) => {
             let row = Row::problem("permissions", format!("{owner}; nothing can be stored: {error}"));

@@ -12,9 +12,10 @@ use super::causes::{cause_name, is_forced, list};
 use super::outcome::{RepairedCache, Repairs};
 use super::store::StoreOutput;
 use super::triton::{self, TritonOutput};
+use crate::commands::verify::caches::missing_advice;
 use crate::ui::hints;
 use crate::ui::json::{self, DirError, OrError};
-use crate::ui::text::{Text, counted};
+use crate::ui::text::{Text, counted, shell_quoted};
 
 pub(crate) fn text(repairs: &Repairs) -> Text {
     let mut text = Text::default();
@@ -47,7 +48,7 @@ pub(crate) fn text(repairs: &Repairs) -> Text {
         (true, true) => "removes what was filled in, and restores what was quarantined",
         (false, false) => return text,
     };
-    let paths: Vec<String> = repairs.paths.iter().map(|path| json::path(path)).collect();
+    let paths: Vec<String> = repairs.paths.iter().map(|path| shell_quoted(&path.to_string_lossy())).collect();
     text.line(format_args!("`opkeep repair --undo {}` {what}", paths.join(" ")));
     text
 }
@@ -149,15 +150,10 @@ fn lacking_text(repairs: &Repairs) -> Text {
     };
     let mut text = Text::default();
     list(&mut text, lacking(repairs).map(line));
-    let mut bases: Vec<String> = lacking(repairs).map(|(base, _)| json::path(base)).collect();
-    bases.dedup();
-    if !bases.is_empty() {
-        text.line(format_args!(
-            "each compiles them while the others wait, maybe for too long; `opkeep repair --fill {}` copies them from other \
-             ranks if MindSpore allows it",
-            bases.join(" ")
-        ));
+    if lacking(repairs).next().is_some() {
+        text.line("each compiles them while the others wait, maybe for too long");
     }
+    text.append(&missing_advice(&repairs.ranks));
     text
 }
 

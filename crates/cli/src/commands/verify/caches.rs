@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use opkeep_framework_cache::scan::{
     CacheDir, CacheDirs, CacheScan, Effect, Item, ItemKind, ItemState, Kind, MissingKernel, Note, Orphan,
-    RankCache, RankComparison, ScanOptions, compare, scan,
+    RankCache, RankComparison, RankCopy, ScanOptions, compare, scan,
 };
 use opkeep_fs::CancelToken;
 use opkeep_validator::Severity;
@@ -17,7 +17,8 @@ use crate::input::real_path;
 use crate::ui::json::{self, FileError, OrError};
 use crate::ui::output::{Output, chain};
 use crate::ui::progress::Progress;
-use crate::ui::text::{Text, columns, counted, first_names};
+use crate::ui::text::{Text, columns, counted, first_names, shell_quoted};
+use crate::ui::wrap::headed;
 
 /// The maximum number of items of one kind that are listed in text.
 const MAX_LISTED: usize = 50;
@@ -224,12 +225,8 @@ fn problems_text(scan: &CacheScan) -> Text {
         }
     }
     for (item, count) in failing {
-        text.line(format_args!(
-            "note        {}: {}{}",
-            item_path(scan, item),
-            item.behavior.text,
-            more(count)
-        ));
+        let path = item_path(scan, item);
+        text.append(&headed("note        ", format_args!("{path}: {}{}", item.behavior.text, more(count))));
     }
     text
 }
@@ -253,18 +250,21 @@ fn notes_text(scan: &CacheScan, shows_notes: bool) -> (Text, usize) {
             hidden += count;
             continue;
         }
-        text.line(format_args!("{kind:<11} {}: {note}{}", item_path(scan, item), more(count)));
+        let path = item_path(scan, item);
+        text.append(&headed(&format!("{kind:<11} "), format_args!("{path}: {note}{}", more(count))));
     }
     (text, hidden)
 }
 
 fn item_text(scan: &CacheScan, item: &Item) -> Text {
     let problems = problems(item).join("; ");
-    let mut text = Text::of(format_args!("{:<11} {}: {problems}", item.state_name(), item_path(scan, item)));
+    let path = item_path(scan, item);
+    let mut text = headed(&format!("{:<11} ", item.state_name()), format_args!("{path}: {problems}"));
+    let indent = " ".repeat(12);
     if let Some(in_use) = item.in_use {
-        text.line(format_args!("{:<11} {in_use}, so a build may still be writing it", ""));
+        text.append(&headed(&indent, format_args!("{in_use}, so a build may still be writing it")));
     }
-    text.line(format_args!("{:<11} {}", "", item.behavior.text));
+    text.append(&headed(&indent, &item.behavior.text));
     text
 }
 
@@ -377,6 +377,37 @@ fn ranks_text(ranks: &RankComparison) -> Text {
         let names =
             first_names(lacks.iter().map(|lack| format!("{} (of rank {})", lack.name, lack.in_rank)), 3);
         text.line(format_args!("  rank {rank} has {has}, lacks {}: {names}", lacks.len()));
+    }
+    text
+}
+
+/// Returns the commands that give ranks the kernels that they lack, each only if it does so.
+pub(crate) fn missing_advice(ranks: &[RankComparison]) -> Text {
+    let lacking = |ranks: &RankComparison, copy: RankCopy| {
+        ranks
+            .ranks
+            .iter()
+            .find(|rank| rank.lacks.iter().any(|lack| lack.copy == copy))
+            .map(|rank| rank.rank.clone())
+    };
+    let bases = ranks.iter().filter(|ranks| lacking(ranks, RankCopy::Possible).is_some());
+    let bases: Vec<String> = bases.map(|ranks| shell_quoted(&ranks.base.to_string_lossy())).collect();
+    let mut text = Text::default();
+    if !bases.is_empty() {
+        text.line(format_args!(
+            "`opkeep repair --fill {}` copies missing kernels from other ranks if MindSpore allows it",
+            bases.join(" ")
+        ));
+    }
+    if let Some(rank) = ranks.iter().find_map(|ranks| lacking(ranks, RankCopy::OtherName)) {
+        text.line(format_args!(
+            "kernels without a device in the name are written by the program that wrote the others: with RANK_ID={}, \
+             `opkeep build` writes its own",
+            shell_quoted(&rank)
+        ));
+    }
+    if ranks.iter().any(|ranks| lacking(ranks, RankCopy::NameOfRank).is_some()) {
+        text.line("from MindSpore r2.1 on, names depend on the rank: each rank compiles what it lacks");
     }
     text
 }

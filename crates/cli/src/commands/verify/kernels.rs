@@ -8,7 +8,9 @@ use opkeep_kernel_entry::{EntryFile, GroupRecord};
 use opkeep_validator::{Finding, Report};
 use serde::Serialize;
 
-use super::caches::{CacheOutput, CheckedCaches, RanksOutput, Sums, ranks_outputs, repairable};
+use super::caches::{
+    CacheOutput, CheckedCaches, RanksOutput, Sums, missing_advice, ranks_outputs, repairable,
+};
 use super::findings::{FindingOutput, finding_outputs, is_benign, line};
 use super::store::{CheckedStores, StoreOutput};
 use super::triton::{CheckedTriton, TritonOutput};
@@ -235,8 +237,8 @@ impl VerifyTally {
         }
         if in_use > 0 {
             text.line(format_args!(
-                "{in_use} not checked, since a build may still be writing them: if no build is running, verify again \
-                 half an hour after the last write"
+                "{in_use} with problems not counted, since a build may still be writing: if no build is running, verify \
+                 again half an hour after the last write"
             ));
         }
         let has_missing = ranks.iter().flat_map(|ranks| &ranks.ranks).any(|rank| !rank.lacks.is_empty());
@@ -247,11 +249,7 @@ impl VerifyTally {
             let broken = broken.iter().map(|path| shell_quoted(path)).collect::<Vec<_>>().join(" ");
             text.line(format_args!("`opkeep repair {broken}` quarantines what is damaged or orphaned there"));
         }
-        if has_missing {
-            text.line(
-                "`opkeep repair --fill DIR` copies missing kernels from other ranks if MindSpore allows it",
-            );
-        }
+        text.append(&missing_advice(&ranks));
         for root in &stores.repairable {
             text.line(format_args!(
                 "`opkeep repair {}` quarantines what is damaged there",
