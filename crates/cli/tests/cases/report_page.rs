@@ -107,6 +107,18 @@ fn page_shows_what_stats_says(chromium: &Path) {
         (figures(&dom, "build-kernels"), figures(&dom, "build-hits")),
         (of_builds("kernels"), of_builds("hits"))
     );
+    let (found, kernels) = (of_builds("hits").iter().sum::<u64>(), of_builds("kernels").iter().sum::<u64>());
+    assert_eq!(figures(&dom, "total-build-hits"), [found]);
+    // The text has the same rates.
+    let text = place.run(&["report"]).ended_with(0).stdout;
+    let hits = number(&statistics["hits"]);
+    for (before, part, all) in [(" were in the store (", found, kernels), ("look-ups: ", hits, hits + misses)]
+    {
+        let percent = format!("{:.1} %", part as f64 * 100.0 / all as f64);
+        assert!(dom.contains(&format!(">{percent}<")), "{percent}");
+        let line = text.lines().find(|line| line.contains(before)).expect("a line with the rate");
+        assert!(line.contains(&part.to_string()) && line.ends_with(&format!("({percent})")), "{line}");
+    }
     let durations: Vec<u64> = builds.iter().map(|build| micros(&build["elapsed_ms"])).collect();
     assert_eq!(figures(&dom, "build-duration"), durations);
     let results = |build: &Value| build["results"].as_array().expect("a list").clone();

@@ -24,6 +24,43 @@ pub(super) struct Report {
     pub(super) records: RecordsReport,
 }
 
+/// A number of hits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct HitRate {
+    pub(super) hits: u64,
+    /// The number of kernels, or of look-ups.
+    pub(super) of: u64,
+}
+
+impl HitRate {
+    fn add(self, other: Self) -> Self {
+        Self { hits: self.hits.saturating_add(other.hits), of: self.of.saturating_add(other.of) }
+    }
+
+    /// Returns the part of the hits, from 0 to 1; `None` without any kernel or look-up.
+    pub(super) fn part(self) -> Option<f64> {
+        (self.of > 0).then(|| self.hits as f64 / self.of as f64)
+    }
+
+    /// `62.5 %`; `none` without any kernel or look-up.
+    pub(super) fn percent(self) -> String {
+        self.part().map_or_else(|| "none".to_owned(), |part| format!("{:.1} %", part * 100.0))
+    }
+}
+
+impl Report {
+    /// Returns how many of the kernels of the recorded builds were in the store. The store's look-ups also count those of other programs,
+    /// and of builds without a record.
+    pub(super) fn builds_rate(&self) -> HitRate {
+        self.builds.iter().map(BuildReport::hit_rate).fold(HitRate::default(), HitRate::add)
+    }
+
+    /// Returns how many of the look-ups of all targets found an entry.
+    pub(super) fn lookups_rate(&self) -> HitRate {
+        self.targets.iter().map(TargetReport::hit_rate).fold(HitRate::default(), HitRate::add)
+    }
+}
+
 /// The records that the report is made of.
 #[derive(Default)]
 pub(super) struct RecordsReport {
@@ -56,6 +93,13 @@ pub(super) struct TargetReport {
     pub(super) unreadable: u64,
     pub(super) eviction: EvictionReport,
     pub(super) quarantined: Vec<QuarantinedReport>,
+}
+
+impl TargetReport {
+    /// Returns how many of the look-ups found an entry.
+    pub(super) fn hit_rate(&self) -> HitRate {
+        HitRate { hits: self.hits, of: self.hits.saturating_add(self.misses) }
+    }
 }
 
 /// A part of the entries.
@@ -110,9 +154,9 @@ impl BuildReport {
         Self { record, kernels, hits, path }
     }
 
-    /// Returns the part of the kernels that were in the store, from 0 to 1; `None` without kernels.
-    pub(super) fn hit_rate(&self) -> Option<f64> {
-        (self.kernels > 0).then(|| self.hits as f64 / self.kernels as f64)
+    /// Returns how many of the kernels were in the store.
+    pub(super) fn hit_rate(&self) -> HitRate {
+        HitRate { hits: self.hits as u64, of: self.kernels as u64 }
     }
 
     /// Returns the kernels that waited for others, the longest first.

@@ -18,6 +18,15 @@ pub(super) fn report_text(report: &Report) -> Text {
     builds(&mut text, report);
     costs(&mut text, report);
     waits(&mut text, report);
+    let rate = report.lookups_rate();
+    if rate.of > 0 {
+        text.line(format_args!(
+            "{} of all look-ups: {} ({})",
+            counted(rate.hits, "hit"),
+            rate.of,
+            rate.percent()
+        ));
+    }
     report.targets.iter().for_each(|target| contents(&mut text, target, report.made_ms));
     text.line(format_args!("store {}", report.root.as_deref().unwrap_or_default()));
     text
@@ -31,14 +40,13 @@ fn builds(text: &mut Text, report: &Report) {
     if report.builds.is_empty() {
         text.line("no build is recorded");
     } else {
-        let (kernels, hits) = report.builds.iter().fold((0_u64, 0_u64), |(kernels, hits), build| {
-            (kernels.saturating_add(build.kernels as u64), hits.saturating_add(build.hits as u64))
-        });
-        let rate = hits as f64 * 100.0 / (kernels as f64).max(1.0);
-        let kernels = counted(kernels, "kernel");
+        let rate = report.builds_rate();
         text.line(format_args!(
-            "{}: {hits} of {kernels} were in the store ({rate:.1} %)",
-            counted(report.builds.len(), "recorded build")
+            "{}: {} of {} were in the store ({})",
+            counted(report.builds.len(), "recorded build"),
+            rate.hits,
+            counted(rate.of, "kernel"),
+            rate.percent()
         ));
         let rows: Vec<_> = report.builds.iter().take(MAX_BUILDS).map(build_row).collect();
         text.append(&columns("  ", &rows));

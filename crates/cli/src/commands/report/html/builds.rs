@@ -217,7 +217,7 @@ pub(super) fn rates(html: &mut Html, report: &Report) {
             .builds
             .iter()
             .enumerate()
-            .filter_map(|(at, build)| Some((at, build, build.hit_rate()?)))
+            .filter_map(|(at, build)| Some((at, build, build.hit_rate().part()?)))
             .take(MAX_RATES)
             .collect();
         builds.reverse();
@@ -280,7 +280,7 @@ pub(super) fn rates(html: &mut Html, report: &Report) {
                     Cell::Text(utc(build.record.began_ms)),
                     Cell::Name(build.record.label.clone()),
                     Cell::Bar(*rate, "hit"),
-                    Cell::Text(format!("{:.1} %", rate * 100.0)),
+                    Cell::Text(build.hit_rate().percent()),
                     Cell::Number(build.hits.to_string(), build.hits as u64, "rate-hits"),
                     Cell::Number(build.kernels.to_string(), build.kernels as u64, "rate-kernels"),
                 ];

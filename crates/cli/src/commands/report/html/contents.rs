@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::data::{Report, Share, TargetReport};
 use super::super::time::{ago, duration, utc};
-use super::section::{paragraph, part, rate_text, section};
+use super::section::{paragraph, part, section};
 use super::table::{Cell, Table};
 use super::writer::{Attribute, Html, Id, Tag};
 use crate::ui::text::{bytes, counted};
@@ -95,7 +95,7 @@ fn target_cells(target: &TargetReport, most: u64) -> Vec<Cell> {
         count(target.files, "target-files"),
         count(target.hits, "target-hits"),
         count(target.misses, "target-misses"),
-        Cell::Text(rate_text(target.hits, target.hits.saturating_add(target.misses))),
+        Cell::Text(target.hit_rate().percent()),
         count(target.compiles, "target-compiles"),
         Cell::Number(duration(target.saved_us), target.saved_us, "target-saved"),
     ]

@@ -9,7 +9,7 @@ mod table;
 mod timeline;
 mod writer;
 
-use self::section::{OF_BUILD, STORE, paragraph, rate_text};
+use self::section::{OF_BUILD, STORE, paragraph};
 use self::writer::{Attribute, Html, Id, Tag};
 use super::data::Report;
 use super::time::{duration, utc};
@@ -91,7 +91,6 @@ fn summary(html: &mut Html, report: &Report) {
     let sum = |number: fn(&super::data::TargetReport) -> u64| {
         report.targets.iter().map(number).fold(0, u64::saturating_add)
     };
-    let (hits, misses) = (sum(|target| target.hits), sum(|target| target.misses));
     let (kernels, all) = (sum(|target| target.kernels), sum(|target| target.bytes));
     let damaged = sum(|target| target.quarantined.len() as u64);
     let item = |html: &mut Html, title: &str, shown: &str, value: u64, figure: &'static str| {
@@ -106,14 +105,16 @@ fn summary(html: &mut Html, report: &Report) {
         if report.root.is_some() {
             item(html, "Kernels", &kernels.to_string(), kernels, "total-kernels");
             item(html, "Size", &bytes(all), all, "total-bytes");
-            let rate = rate_text(hits, hits.saturating_add(misses));
-            item(html, "Hits of all look-ups", &rate, hits, "total-hits");
+            let rate = report.lookups_rate();
+            item(html, "Hits of all look-ups", &rate.percent(), rate.hits, "total-hits");
             let saved = sum(|target| target.saved_us);
             item(html, "Compiling saved", &duration(saved), saved, "total-saved");
             item(html, "Quarantined", &damaged.to_string(), damaged, "total-quarantined");
         }
         let builds = report.builds.len() as u64;
         item(html, "Recorded builds", &builds.to_string(), builds, "total-builds");
+        let rate = report.builds_rate();
+        item(html, "Of their kernels in the store", &rate.percent(), rate.hits, "total-build-hits");
         if report.root.is_none() {
             let longest = report.builds.iter().map(|build| build.record.elapsed_us).max().unwrap_or(0);
             item(html, "Duration", &duration(longest), longest, "total-duration");
