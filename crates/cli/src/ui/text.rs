@@ -143,23 +143,34 @@ fn is_printable(letter: char) -> bool {
 /// The largest width to which cells are aligned: one long name must not move the others off the screen.
 const MAX_WIDTH: usize = 100;
 
-/// Returns lines with aligned cells, after `indent`: the first column to the left, the others to the right. All lines
-/// have as many cells as the first. A cell that is wider than [`MAX_WIDTH`] moves the others of its line.
+/// Returns lines with aligned cells, after `indent`: columns of numbers to the right, the others and the first to the left.
+/// All lines have as many cells as the first. A cell that is wider than [`MAX_WIDTH`] moves the others of its line.
 pub(crate) fn columns(indent: &str, lines: &[Vec<String>]) -> Text {
     let lines: Vec<Vec<String>> =
         lines.iter().map(|line| line.iter().map(|cell| one_line(cell)).collect()).collect();
     let cells = lines.first().map_or(0, Vec::len);
     let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or_default();
     let widths: Vec<usize> = (0..cells).map(width).collect();
+    let is_right: Vec<bool> = (0..cells).map(|at| at > 0 && has_numbers(&lines, at)).collect();
     let mut text = Text::default();
     for line in &lines {
-        let cells = line.iter().zip(&widths).enumerate().map(|(at, (cell, width))| match at {
-            0 => format!("{cell}{}", padding(cell, *width)),
-            _ => format!("  {}{cell}", padding(cell, *width)),
+        let cells = line.iter().zip(&widths).zip(&is_right).map(|((cell, width), is_right)| {
+            let blanks = padding(cell, *width);
+            if *is_right { format!("{blanks}{cell}") } else { format!("{cell}{blanks}") }
         });
-        text.line(format_args!("{indent}{}", cells.collect::<String>()));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        text.line(format_args!("{indent}{}", line.trim_end()));
     }
     text
+}
+
+/// Whether a column has numbers, also with units: below a head that may be a word, each cell begins with a digit or is
+/// empty.
+fn has_numbers(lines: &[Vec<String>], at: usize) -> bool {
+    let is_number = |cell: &str| cell.starts_with(|letter: char| letter.is_ascii_digit());
+    let cells = || lines.iter().map(|line| line[at].as_str());
+    let below = || cells().skip(1);
+    below().all(|cell| cell.is_empty() || is_number(cell)) && cells().any(is_number)
 }
 
 /// Returns the blanks that fill `text` up to `width` or [`MAX_WIDTH`] characters. A width in a format string would be a

@@ -59,11 +59,25 @@ fn cells_are_aligned_by_their_displayed_width() {
 }
 
 #[test]
+fn numbers_are_aligned_to_the_right_and_words_to_the_left() {
+    let lines: Vec<Vec<String>> =
+        [["name", "type", "size", "key"], ["a", "Conv2D", "9 KiB", "3e8"], ["b", "Add", "11.5 KiB", "aa6"]]
+            .iter()
+            .map(|line| line.map(str::to_owned).to_vec())
+            .collect();
+    let expected = "name  type        size  key\na     Conv2D     9 KiB  3e8\nb     Add     11.5 KiB  aa6";
+    assert_eq!(columns("", &lines).as_str(), expected);
+    // No blank ends a line.
+    let lines = [vec!["a".to_owned(), "b".to_owned()], vec!["abc".to_owned(), String::new()]];
+    assert_eq!(columns("", &lines).as_str(), "a    b\nabc");
+}
+
+#[test]
 fn a_long_cell_moves_only_its_own_line() {
     let long = "x".repeat(100_000);
     let lines = [vec![long.clone(), "1".to_owned()], vec!["a".to_owned(), long.clone()]];
     let text = columns("", &lines);
-    let expected = [format!("{long}  {}1", " ".repeat(99)), format!("a{}  {long}", " ".repeat(99))];
+    let expected = [format!("{long}  1"), format!("a{}  {long}", " ".repeat(99))];
     assert!(text.as_str().lines().eq(expected), "{} characters", text.as_str().len());
     assert_eq!((shortened("äbc", 2), shortened("äbc", 3)), ("äb...".to_owned(), "äbc".to_owned()));
 }
