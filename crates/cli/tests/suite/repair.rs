@@ -95,10 +95,7 @@ fn a_valid_store_is_not_changed() {
     assert!(ran.stdout.contains("nothing was changed"), "{ran:?}");
     assert_eq!(snapshot(&place.path("cache")), before);
     let ran = place.run(&["repair"]).ended_with(0);
-    assert!(
-        ran.stdout.contains("4 kernels checked, 4 valid") && ran.stdout.ends_with("no problem is left\n"),
-        "{ran:?}"
-    );
+    assert!(ran.stdout.ends_with(": 4 kernels checked, 4 valid\nno problem is left\n"), "{ran:?}");
     assert_eq!(place.entries().len(), 4);
 }
 

@@ -16,6 +16,9 @@ use crate::ui::json::{self, OrError};
 use crate::ui::output::{ExitStatus, Output, chain};
 use crate::ui::text::{Text, bytes, counted};
 
+/// More bytes than the store's own files of a target have: its counters, its lock files, the marks of what is to be sent.
+const OWN_FILES: u64 = 64 << 10;
+
 pub(crate) fn repair(
     args: &Args,
     store_path: &StorePath,
@@ -86,7 +89,9 @@ fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
         let what = problem_text(&left.problem.path, &left.problem.kind);
         text.line(format_args!("  left: {what}{}", why_text(left)));
     }
-    if let Some((before, now)) = &report.counted {
+    if let Some((before, now)) = &report.counted
+        && before.as_ref().is_none_or(|before| is_wrong(before, now))
+    {
         let before = before.as_ref().map_or("unknown".to_owned(), size_text);
         text.line(format_args!(
             "  size: {}; the recorded size was {before}, and is corrected",
@@ -100,6 +105,11 @@ fn report_text(target: &str, report: &RepairReport, dry_run: bool) -> Text {
         text.line("  interrupted; run it again to continue");
     }
     text
+}
+
+/// Whether a recorded size differs by more than the growth of the store's own files, which only a count sees.
+fn is_wrong(recorded: &SizeEstimate, found: &SizeEstimate) -> bool {
+    recorded.entries != found.entries || recorded.bytes.abs_diff(found.bytes) > OWN_FILES
 }
 
 fn action_line(text: &mut Text, action: &RepairAction, would: &str) {
