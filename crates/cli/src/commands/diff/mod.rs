@@ -200,7 +200,7 @@ fn directories(
         ..DiffOutput::default()
     };
     let mut text = Text::default();
-    let more = |count| format!("  and {} more", counted(count, "other"));
+    let more = |count| format!("  and {count} more");
     for (dir, only) in [(a, &diff.only_a), (b, &diff.only_b)] {
         if !only.is_empty() {
             text.line(format_args!("only in {}:", dir.display()));
