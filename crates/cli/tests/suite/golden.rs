@@ -17,7 +17,7 @@ const NETWORK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/netwo
 
 /// Compares a text with the golden one of that name.
 #[track_caller]
-fn compare(name: &str, found: &str) {
+pub(crate) fn compare(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("OPKEEP_UPDATE_GOLDEN").is_some() {
         fs::write(&path, found).unwrap();

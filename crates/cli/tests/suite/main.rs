@@ -90,6 +90,8 @@ mod report;
 #[cfg(test)]
 mod signing;
 #[cfg(test)]
+mod snapshots;
+#[cfg(test)]
 mod store;
 #[cfg(test)]
 mod stored;

@@ -37,6 +37,12 @@ fn line_matches(expected: &str, found: &str) -> bool {
     rest.ends_with(last)
 }
 
+/// The line of an output as it is on each machine and in each run, with its indent.
+pub(crate) fn steady(line: &str) -> String {
+    let indent = line.len() - line.trim_start().len();
+    format!("{}{}", &line[..indent], normal(line))
+}
+
 /// The line with one space between words, and a name in place of what varies.
 fn normal(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -67,8 +73,15 @@ fn normal(line: &str) -> String {
 fn word_of(word: &str, is_number: bool) -> String {
     let inner = bare(word);
     let is_hex =
-        inner.len() >= 16 && inner.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        inner.len() >= 12 && inner.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let is_date = |marks: [(usize, u8); 2], length: usize| {
+        let is_mark = |at: usize| marks.iter().find(|(place, _)| *place == at).map(|(_, mark)| *mark);
+        let fits = |(at, byte): (usize, u8)| is_mark(at).map_or(byte.is_ascii_digit(), |mark| mark == byte);
+        inner.len() == length && inner.bytes().enumerate().all(fits)
+    };
     let shown = match () {
+        () if is_date([(4, b'-'), (7, b'-')], 10) => "DATE",
+        () if is_date([(2, b':'), (5, b':')], 8) => "CLOCK",
         () if is_number && inner.contains('.') => "NUMBER",
         () if is_hex => "DIGEST",
         () => return without_stamps(word),
@@ -83,6 +96,8 @@ fn without_stamps(word: &str) -> String {
         let digits = part.bytes().filter(u8::is_ascii_digit).count();
         part.contains('T') && part.contains("Z-") && digits > 14 && part.len() < digits + 6
     };
+    let is_key = |part: &str| part.len() >= 64 && part.bytes().take(64).all(|byte| byte.is_ascii_hexdigit());
+    let is_shard = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_hash = |part: &str| part.len() >= 15 && part.bytes().all(|byte| byte.is_ascii_digit());
     let name = |part: &str| {
         let parts = part.split('_').map(|part| {
@@ -91,7 +106,16 @@ fn without_stamps(word: &str) -> String {
         });
         parts.collect::<Vec<_>>().join("_")
     };
-    let parts = word.split('/').map(|part| if is_stamp(part) { "STAMP".to_owned() } else { name(part) });
+    let has_shard = word.contains("/entries/");
+    let parts = word.split('/').map(|part| match () {
+        () if is_stamp(part) => "STAMP".to_owned(),
+        () if is_key(part) => {
+            let number = |c: char| c == '-' || c.is_ascii_digit();
+            format!("KEY{}", part[64..].trim_start_matches(number))
+        }
+        () if has_shard && is_shard(part) => "KK".to_owned(),
+        () => name(part),
+    });
     parts.collect::<Vec<_>>().join("/")
 }
 

@@ -1,7 +1,7 @@
 //! The documents: every command in them is run by a test, and prints what they say.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
-mod compare;
+pub(crate) mod compare;
 mod generated;
 mod page;
 mod session;
