@@ -28,9 +28,10 @@ above it (project), $XDG_CONFIG_HOME/opkeep/opkeep.toml or ~/.config/opkeep/opke
 $XDG_CONFIG_DIRS/opkeep/opkeep.toml or /etc/opkeep/opkeep.toml (system), and the default. With -v, also the values that it \
 overrides. --config FILE or OPKEEP_CONFIG names one file instead of the three; /dev/null is none.
 
-The file of a project does not count if another user can have written it. Keys that decide which code runs (store.dir, \
-remote, trust, compiler, ...) or what is deleted (the limits of the store) are errors in it, unless the project is at or below a directory of trusted-projects in a \
-file of the user or of the system, or of OPKEEP_TRUSTED_PROJECTS. docs/configuration.md describes all keys.
+The file of a project does not count if another user can have written it. Unless the project is at or below a directory of \
+trusted-projects in a file of the user or of the system, or of OPKEEP_TRUSTED_PROJECTS, keys that decide which code runs \
+(store.dir, remote, trust, compiler, ...) or what is deleted (the limits of the store) are errors in it, and other values count \
+if they permit no more than the user's. docs/configuration.md has the rule of each key.
 
 Exit code 1: a file or a variable is not valid.
 

@@ -9,6 +9,9 @@ use opkeep_trust::{KeyTextError, PublicKey};
 /// How CANN's compiler can be run.
 pub(crate) const CANN_DRIVERS: [&str; 3] = ["auto", "workers", "process"];
 
+/// The time limit of a compile in seconds, if unset.
+pub(crate) const DEFAULT_DEADLINE: f64 = 600.0;
+
 /// Returns the problem of a value.
 pub(crate) type Check = fn(&str) -> Result<(), String>;
 

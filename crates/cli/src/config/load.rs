@@ -4,19 +4,21 @@
 //! nearest one above it), the file of the user, that of the system. A file that the user names takes the place of all three.
 //!
 //! The file of a project may have come with a clone or an archive, or be another user's. So (1) it does not count if another
-//! user can have written it, which is a warning; (2) keys that decide which code runs, or what is deleted, are errors in it, unless
-//! the user trusts the project, by a setting that no project's file has.
+//! user can have written it, which is a warning; (2) unless the user trusts the project, by a setting that no project's file has,
+//! keys that decide which code runs, or what is deleted, are errors in it, and a value that permits more than the user's does not
+//! count, which is a warning: see [`projects`](super::projects).
 
 use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use opkeep_fs::Fs;
+use opkeep_fs::{FileId, Fs};
 
 use super::error::ConfigError;
 use super::file::{FileValues, parse};
-use super::owner::{Problem, User, is_readable_by_others};
+use super::owner::{Problem, User, is_readable_by_others, trusting};
+use super::projects::ProjectRule;
 use super::table::{ALL, Kind, REMOTE_URL, Setting, TRUSTED_PROJECTS};
 use super::value::{Layer, Origin, Value, has_password, shown};
 use crate::ui::env;
@@ -56,6 +58,8 @@ pub(crate) struct Loaded {
     /// The values of each setting, in the order of [`ALL`]: those that count more come first.
     values: Vec<Vec<Value>>,
     pub(crate) files: Vec<ConfigFile>,
+    /// What does not count in the file of a project, since it permits more than the user does; each with what can be done.
+    too_wide: Vec<Problem>,
     pub(crate) errors: Vec<ConfigError>,
 }
 
@@ -66,14 +70,15 @@ impl Loaded {
         at.and_then(|at| self.values.get(at)).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the warnings for files that do not count, each with what can be done.
+    /// Returns the warnings for files and values that do not count, each with what can be done.
     pub(crate) fn ignored(&self) -> impl Iterator<Item = (String, &str)> {
-        self.files.iter().filter_map(|file| match &file.state {
+        let files = self.files.iter().filter_map(|file| match &file.state {
             FileState::Ignored { problem, help } => {
                 Some((format!("`{}` does not count: {problem}", file.path.display()), help.as_str()))
             }
             _ => None,
-        })
+        });
+        files.chain(self.too_wide.iter().map(|(problem, help)| (problem.clone(), help.as_str())))
     }
 
     #[cfg(test)]
@@ -123,7 +128,8 @@ pub(super) fn read_files(named: Option<PathBuf>, loaded: &mut Loaded) {
             let user = user.map(|path| reader.own(Layer::User, &path));
             let system = reader.first_of_system(&system.collect::<Vec<_>>());
             let trusted = trusted_projects(reader.loaded, user.iter().chain(&system));
-            let project = reader.project(&trusted, user.iter().chain(&system).map(|file| &*file.0.path));
+            let own: Vec<&Found> = user.iter().chain(&system).collect();
+            let project = reader.project(&trusted, &own);
             files = [project, user, system].into_iter().flatten().collect();
         }
     }
@@ -232,12 +238,12 @@ impl Files<'_> {
         Some(self.own(Layer::System, path))
     }
 
-    /// Reads the file of the project: the nearest one above the current directory that is none of `others`.
-    fn project<'p>(&mut self, trusted: &[PathBuf], others: impl Iterator<Item = &'p Path>) -> Option<Found> {
-        let others: Vec<&Path> = others.collect();
+    /// Reads the file of the project: the nearest one above the current directory that is none of the user's `own`.
+    fn project(&mut self, trusted: &[PathBuf], own: &[&Found]) -> Option<Found> {
         let here = env::current_dir()?;
+        let is_own = |path: &Path| own.iter().any(|(file, _)| is_same_file(&self.fs, path, &file.path));
         // What cannot be looked at is no file of this user.
-        let is_there = |path: &PathBuf| self.fs.look(path).is_ok() && !others.contains(&path.as_path());
+        let is_there = |path: &PathBuf| self.fs.look(path).is_ok() && !is_own(path);
         let path = here.ancestors().map(|dir| dir.join(FILE_NAME)).find(is_there)?;
         let dir = path.parent()?.to_owned();
         let is_trusted = trusted.iter().any(|trusted| is_below(&self.fs, &dir, trusted));
@@ -258,23 +264,19 @@ impl Files<'_> {
         if let Some(problem) = problem {
             return Some(ignored(&path, problem));
         }
-        let (mut file, mut found) = self.read(Layer::Project, &path, opened, &metadata);
-        let errors = found.values.iter().filter_map(|(setting, value)| {
-            let Origin::File(_, place) = &value.origin else { return None };
-            let (key, place, dir) = (setting.key, place.clone(), dir.clone());
-            match (setting.in_projects, setting.needs_trust && !is_trusted) {
-                (false, _) => Some(ConfigError::NotInProjects { key, place }),
-                (true, true) => Some(ConfigError::NotTrusted { key, place, dir }),
-                (true, false) => None,
+        let (mut file, found) = self.read(Layer::Project, &path, opened, &metadata);
+        let mut kept = FileValues::default();
+        for (setting, value) in found.values {
+            match judged(setting, &value, is_trusted, &dir, own) {
+                Judged::Counts => kept.values.push((setting, value)),
+                Judged::TooWide(problem) => self.loaded.too_wide.push(problem),
+                Judged::Refused(error) => {
+                    file.state = FileState::Invalid;
+                    self.loaded.errors.push(error);
+                }
             }
-        });
-        let errors: Vec<ConfigError> = errors.collect();
-        if !errors.is_empty() {
-            file.state = FileState::Invalid;
-            self.loaded.errors.extend(errors);
-            found.values.retain(|(setting, _)| setting.in_projects && (is_trusted || !setting.needs_trust));
         }
-        Some((file, found))
+        Some((file, kept))
     }
 
     fn read(&mut self, layer: Layer, path: &Path, opened: std::fs::File, metadata: &Metadata) -> Found {
@@ -299,6 +301,49 @@ impl Files<'_> {
     fn failed(&mut self, layer: Layer, path: &Path, error: ConfigError) -> Found {
         self.loaded.errors.push(error);
         (file(layer, path, FileState::Invalid), FileValues::default())
+    }
+}
+
+/// What becomes of a value in the file of a project.
+enum Judged {
+    Counts,
+    /// It permits more than the user does.
+    TooWide(Problem),
+    Refused(ConfigError),
+}
+
+/// Judges a value in the file of the project in `dir`. The files of the user and of the system are its `own`, the first one counts.
+fn judged(setting: &'static Setting, value: &Value, is_trusted: bool, dir: &Path, own: &[&Found]) -> Judged {
+    let Origin::File(_, place) = &value.origin else { return Judged::Counts };
+    let (key, place) = (setting.key, place.clone());
+    match setting.projects {
+        ProjectRule::Never => Judged::Refused(ConfigError::NotInProjects { key, place }),
+        _ if is_trusted => Judged::Counts,
+        ProjectRule::Any => Judged::Counts,
+        ProjectRule::IfTrusted => {
+            Judged::Refused(ConfigError::NotTrusted { key, place, dir: dir.to_owned() })
+        }
+        ProjectRule::Narrower(bound) => {
+            let mut values = own.iter().flat_map(|(_, found)| &found.values);
+            let limit = values.find(|(one, _)| one.key == key).map(|(_, limit)| limit);
+            let text = |value: &Value| value.text().to_string_lossy().into_owned();
+            if bound.has(&text(value), limit.map(text).as_deref()) {
+                return Judged::Counts;
+            }
+            let limit = match limit {
+                Some(limit) => format!("`{}` at {}", limit.shown(setting).join(" "), limit.origin),
+                None => format!("the default, {}", setting.default),
+            };
+            let value = value.shown(setting).join(" ");
+            let problem = format!(
+                "`{key}` at {place} does not count: `{value}` permits more than {limit}; a project that is not trusted may set {}",
+                bound.words
+            );
+            Judged::TooWide((
+                problem,
+                format!("if you trust all who can change that file, {}", trusting(dir)),
+            ))
+        }
     }
 }
 
@@ -327,6 +372,14 @@ fn readable_password(found: &FileValues, metadata: &Metadata) -> Option<ConfigEr
 
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Whether two paths lead to one file: a directory above it, such as the user's home, may be a link.
+fn is_same_file(fs: &Fs, one: &Path, other: &Path) -> bool {
+    let id = |path: &Path| fs.metadata(path).ok().map(|found| FileId::of(&found));
+    // A link to nothing has no state, but a place.
+    let place = |path: &Path| path.parent().map(|dir| fs.resolved(dir).join(FILE_NAME));
+    id(one).is_some_and(|found| id(other) == Some(found)) || place(one) == place(other)
 }
 
 pub(super) fn is_below(fs: &Fs, dir: &Path, above: &Path) -> bool {

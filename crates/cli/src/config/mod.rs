@@ -8,6 +8,7 @@ mod error;
 mod file;
 pub(crate) mod load;
 mod owner;
+mod projects;
 pub(crate) mod table;
 pub(crate) mod template;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The table of all settings. Flags, variables, files, `opkeep config`, its template and docs/configuration.md follow it.
 
 use super::checks::{self, Check};
+use super::projects::ProjectRule;
 
 /// What a setting is in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,11 +50,8 @@ pub(crate) struct Setting {
     pub(crate) variables: &'static [Variable],
     /// Whether an empty variable is a value, as if it was not empty.
     pub(crate) empty_counts: bool,
-    /// Whether the value decides which code runs (which compiler, which kernels, whose keys), or what is deleted: limits evict
-    /// kernels of all projects. A project's file gives such a value only if the user trusts the project.
-    pub(crate) needs_trust: bool,
-    /// Whether a project's file may have it at all.
-    pub(crate) in_projects: bool,
+    /// What a project's file may say of it.
+    pub(crate) projects: ProjectRule,
     /// The value if unset, in words.
     pub(crate) default: &'static str,
     /// A value, as in a file.
@@ -78,24 +76,26 @@ const fn variable(name: &'static str) -> Variable {
     Variable { name, below: None }
 }
 
-/// What most settings have in common.
-const TEXT: Setting = Setting {
-    key: "",
-    kind: Kind::Text,
-    check: checks::any,
-    checks_variables: true,
-    flag: None,
-    variables: &[],
-    empty_counts: false,
-    needs_trust: false,
-    in_projects: true,
-    default: "none",
-    example: "",
-    help: "",
-};
+/// What most settings have in common. There is no default for what a project may set.
+const fn setting(projects: ProjectRule) -> Setting {
+    Setting {
+        key: "",
+        kind: Kind::Text,
+        check: checks::any,
+        checks_variables: true,
+        flag: None,
+        variables: &[],
+        empty_counts: false,
+        projects,
+        default: "none",
+        example: "",
+        help: "",
+    }
+}
 
 /// What the settings have in common that `opkeep-remote` reads from variables, and judges.
-const REMOTE: Setting = Setting { checks_variables: false, empty_counts: true, needs_trust: true, ..TEXT };
+const REMOTE: Setting =
+    Setting { checks_variables: false, empty_counts: true, ..setting(ProjectRule::IfTrusted) };
 
 pub(crate) static TARGET: Setting = Setting {
     key: "target",
@@ -104,7 +104,7 @@ pub(crate) static TARGET: Setting = Setting {
     default: "cpu; for `build` and `explain` the chip that a descriptor names, if its toolchain is installed",
     example: "\"Ascend910B1\"",
     help: "The target to build for, whatever the descriptors name.",
-    ..TEXT
+    ..setting(ProjectRule::Any)
 };
 
 pub(crate) static JOBS: Setting = Setting {
@@ -116,7 +116,7 @@ pub(crate) static JOBS: Setting = Setting {
     default: "one per processor",
     example: "8",
     help: "The number of compilers that run at once, and of threads when a model runs.",
-    ..TEXT
+    ..setting(ProjectRule::JOBS)
 };
 
 pub(crate) static NICE: Setting = Setting {
@@ -128,7 +128,7 @@ pub(crate) static NICE: Setting = Setting {
     default: "0",
     example: "10",
     help: "The niceness of compilers, 0 to 19.",
-    ..TEXT
+    ..setting(ProjectRule::NICE)
 };
 
 pub(crate) static DEADLINE: Setting = Setting {
@@ -138,19 +138,18 @@ pub(crate) static DEADLINE: Setting = Setting {
     flag: Some("deadline"),
     variables: &[variable("OPKEEP_DEADLINE")],
     default: "600",
-    example: "600",
+    example: "1200",
     help: "The time limit of a compile in seconds.",
-    ..TEXT
+    ..setting(ProjectRule::DEADLINE)
 };
 
 pub(crate) static TRUSTED_PROJECTS: Setting = Setting {
     key: "trusted-projects",
     kind: Kind::Paths,
     variables: &[variable("OPKEEP_TRUSTED_PROJECTS")],
-    in_projects: false,
     example: "[\"/home/me/work\"]",
     help: "Directories with projects whose `opkeep.toml` may decide which code runs and what is deleted, at or below them.",
-    ..TEXT
+    ..setting(ProjectRule::Never)
 };
 
 pub(crate) static STORE_DIR: Setting = Setting {
@@ -158,11 +157,10 @@ pub(crate) static STORE_DIR: Setting = Setting {
     kind: Kind::Path,
     flag: Some("op_compiler_cache_dir"),
     variables: &[variable("OPKEEP_CACHE_DIR"), Variable { name: "ASCEND_CACHE_PATH", below: Some("opkeep") }],
-    needs_trust: true,
     default: "`$XDG_CACHE_HOME/opkeep`, if unset `~/.cache/opkeep`",
     example: "\"/scratch/me/opkeep\"",
     help: "The store's directory.",
-    ..TEXT
+    ..setting(ProjectRule::IfTrusted)
 };
 
 pub(crate) static STORE_MODE: Setting = Setting {
@@ -171,9 +169,9 @@ pub(crate) static STORE_MODE: Setting = Setting {
     flag: Some("op_compiler_cache_mode"),
     variables: &[variable("OPKEEP_CACHE_MODE")],
     default: "enable",
-    example: "\"enable\"",
+    example: "\"read-only\"",
     help: "How the store is used: enable, force, disable, read-only or require.",
-    ..TEXT
+    ..setting(ProjectRule::MODE)
 };
 
 pub(crate) static TRUSTED_OWNERS: Setting = Setting {
@@ -182,10 +180,9 @@ pub(crate) static TRUSTED_OWNERS: Setting = Setting {
     check: |text| checks::user_id(text).map(drop),
     flag: Some("trusted-owner"),
     variables: &[variable("OPKEEP_TRUSTED_OWNERS")],
-    needs_trust: true,
     example: "[1000]",
     help: "The user IDs of other users whose stored kernels may be used.",
-    ..TEXT
+    ..setting(ProjectRule::IfTrusted)
 };
 
 pub(crate) static MAX_SIZE: Setting = Setting {
@@ -194,11 +191,10 @@ pub(crate) static MAX_SIZE: Setting = Setting {
     check: checks::max_size,
     checks_variables: false,
     variables: &[variable("ASCEND_MAX_OP_CACHE_SIZE")],
-    needs_trust: true,
     default: "500",
     example: "2000",
     help: "The limit of each target's directory in MiB; -1 for no limit.",
-    ..TEXT
+    ..setting(ProjectRule::IfTrusted)
 };
 
 pub(crate) static REMAIN_PERCENT: Setting = Setting {
@@ -207,11 +203,10 @@ pub(crate) static REMAIN_PERCENT: Setting = Setting {
     check: checks::remain_percent,
     checks_variables: false,
     variables: &[variable("ASCEND_REMAIN_CACHE_SIZE_RATIO")],
-    needs_trust: true,
     default: "50",
-    example: "50",
+    example: "70",
     help: "The part of the limit that an eviction leaves, in percent.",
-    ..TEXT
+    ..setting(ProjectRule::IfTrusted)
 };
 
 pub(crate) static MAX_ENTRIES: Setting = Setting {
@@ -220,11 +215,10 @@ pub(crate) static MAX_ENTRIES: Setting = Setting {
     check: checks::max_entries,
     checks_variables: false,
     variables: &[variable("OPKEEP_MAX_CACHE_ENTRIES")],
-    needs_trust: true,
     default: "no limit",
     example: "10000",
     help: "The limit on the number of kernels of each target.",
-    ..TEXT
+    ..setting(ProjectRule::IfTrusted)
 };
 
 pub(crate) static BUILD_RECORDS: Setting = Setting {
@@ -235,7 +229,7 @@ pub(crate) static BUILD_RECORDS: Setting = Setting {
     default: "on",
     example: "\"off\"",
     help: "Whether the store gets a record of each build, on or off: `opkeep report` shows them.",
-    ..TEXT
+    ..setting(ProjectRule::OFF)
 };
 
 pub(crate) static REMOTE_URL: Setting = Setting {
@@ -336,11 +330,10 @@ pub(crate) static CC: Setting = Setting {
     key: "compiler.cc",
     kind: Kind::Program,
     variables: &[variable("CC")],
-    needs_trust: true,
     default: "the first of cc, gcc and clang",
     example: "\"clang-16\"",
     help: "The C compiler of the target cpu, and arguments for it.",
-    ..TEXT
+    ..setting(ProjectRule::IfTrusted)
 };
 
 pub(crate) static CANN: Setting = Setting {
@@ -348,11 +341,10 @@ pub(crate) static CANN: Setting = Setting {
     kind: Kind::Path,
     flag: Some("cann"),
     variables: &[variable("ASCEND_HOME_PATH"), variable("ASCEND_TOOLKIT_HOME"), variable("ASCEND_OPP_PATH")],
-    needs_trust: true,
     default: "the usual directories",
     example: "\"/usr/local/Ascend/ascend-toolkit/latest\"",
     help: "The directory of the CANN toolkit.",
-    ..TEXT
+    ..setting(ProjectRule::IfTrusted)
 };
 
 pub(crate) static CANN_DRIVER: Setting = Setting {
@@ -363,7 +355,7 @@ pub(crate) static CANN_DRIVER: Setting = Setting {
     default: "auto",
     example: "\"workers\"",
     help: "How CANN's compiler is run: auto, workers or process.",
-    ..TEXT
+    ..setting(ProjectRule::DRIVER)
 };
 
 pub(crate) static TOOLCHAIN_INPUTS: Setting = Setting {
@@ -371,10 +363,9 @@ pub(crate) static TOOLCHAIN_INPUTS: Setting = Setting {
     kind: Kind::Paths,
     flag: Some("toolchain-input"),
     variables: &[variable("OPKEEP_TOOLCHAIN_INPUTS")],
-    needs_trust: true,
     example: "[\"include\"]",
     help: "Files and directories that the compiler reads for some kernels. Flags add to them.",
-    ..TEXT
+    ..setting(ProjectRule::IfTrusted)
 };
 
 /// All settings, in the order of reports: those of a section follow each other.

@@ -50,11 +50,27 @@ pub(crate) fn reference() -> String {
             None => format!("`{}`", it.name),
         });
         let variables = variables.collect::<Vec<_>>().join(", ");
-        let mark = if setting.needs_trust { " \\*" } else { "" };
         text.push_str(&format!(
-            "| `{}`{mark} | {flag} | {} | {} | {} For example `{}`. |\n",
+            "| `{}` | {flag} | {} | {} | {} For example `{}`. |\n",
             setting.key, variables, setting.default, setting.help, setting.example
         ));
     }
+    text
+}
+
+/// Returns what a project that is not trusted may set, in Markdown: keys of the same rule share a row.
+#[cfg(test)]
+pub(crate) fn projects_reference() -> String {
+    let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
+    for setting in ALL {
+        let (key, words) = (format!("`{}`", setting.key), setting.projects.words());
+        match rows.iter_mut().find(|row| row.0 == words) {
+            Some(row) => row.1.push(key),
+            None => rows.push((words, vec![key])),
+        }
+    }
+    let mut text =
+        String::from("| keys | what the file of a project that is not trusted may set |\n|---|---|\n");
+    rows.iter().for_each(|(words, keys)| text.push_str(&format!("| {} | {words} |\n", keys.join(", "))));
     text
 }

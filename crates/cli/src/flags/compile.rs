@@ -10,7 +10,9 @@ use opkeep_store::CacheMode;
 
 use super::store::StoreArgs;
 use crate::config::Settings;
-use crate::config::checks::{CANN_DRIVERS, cann_driver, job_count, mode, niceness, seconds};
+use crate::config::checks::{
+    CANN_DRIVERS, DEFAULT_DEADLINE, cann_driver, job_count, mode, niceness, seconds,
+};
 use crate::config::table::{
     CANN, CANN_DRIVER, CC, DEADLINE, JOBS, NICE, STORE_MODE, TARGET, TOOLCHAIN_INPUTS,
 };
@@ -103,9 +105,6 @@ pub(crate) struct CompileArgs {
     #[command(flatten)]
     pub(crate) config: Settings,
 }
-
-/// The time limit of a compile in seconds, if unset.
-const DEFAULT_DEADLINE: f64 = 600.0;
 
 impl CompileArgs {
     /// Returns the target to build for, unless a descriptor names a chip whose toolchain is installed.
