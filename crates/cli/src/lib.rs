@@ -28,6 +28,7 @@ pub fn main() -> ExitCode {
     let line: Vec<_> = std::env::args_os().collect();
     match Args::read(&line, ui::help::width) {
         Ok(args) => {
+            ui::interrupt::remove_temporaries_at_end();
             let output = Output::terminal(&args.ui);
             let status = match args.ui.trace() {
                 Ok(is_traced) => args.run(&output.with_trace(is_traced)),
@@ -36,6 +37,7 @@ pub fn main() -> ExitCode {
                     ExitStatus::Failed
                 }
             };
+            ui::interrupt::end();
             ExitCode::from(status.code())
         }
         Err(error) => {

@@ -55,7 +55,7 @@ impl WorkDirs {
             }
             Err(refused) => Some(refused),
         };
-        let temporary = TempDir::create_in(base, "opkeep-")?;
+        let temporary = TempDir::create_in(base, "opkeep-work-")?;
         Ok(Self { dir: temporary.path().to_owned(), temporary: Some(temporary), refused })
     }
 

@@ -101,6 +101,19 @@ pub(crate) fn install() -> io::Result<()> {
     if failed == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(failed)) }
 }
 
+/// Has the C library call `act` when the process exits, by the end of `main` or by `exit`, while other threads still run. It must not
+/// panic.
+///
+/// # Errors
+/// There is no memory for it.
+pub(crate) fn at_exit(act: extern "C" fn()) -> io::Result<()> {
+    // SAFETY: the function lives as long as this code, and the C library calls it before it unloads that.
+    match unsafe { libc::atexit(act) } {
+        0 => Ok(()),
+        _ => Err(io::ErrorKind::OutOfMemory.into()),
+    }
+}
+
 extern "C" fn before_fork() {
     BEGUN.fetch_add(1, SeqCst);
     // If the handlers are installed twice, the lock is held by now.

@@ -12,12 +12,15 @@ use tempfile::NamedTempFile;
 use crate::call::{FsOp, Watch};
 use crate::process::ProcessId;
 use crate::system::{Fs, TEMP};
+use crate::temporaries::Listed;
 
 /// A new file under a temporary name beside its final one. Removed when dropped, unless it was published; the copy in a forked
 /// child removes nothing.
 pub struct OutputFile {
     /// `None` after it was published.
     temp: Option<NamedTempFile>,
+    /// Dropped after the file.
+    _listed: Listed,
     path: PathBuf,
     watch: Watch,
     process: ProcessId,
@@ -45,9 +48,10 @@ impl Fs {
         let temp = tempfile::Builder::new().prefix(TEMP).permissions(permissions).tempfile_in(dir);
         // The text of the error has the temporary name, which helps no user.
         let temp = temp.map_err(|error| io::Error::from(error.kind()))?;
+        let listed = Listed::file(temp.path());
         let path = dir.join(name);
         let (watch, process) = (self.watch().clone(), ProcessId::current());
-        Ok(OutputFile { temp: Some(temp), path, watch, process })
+        Ok(OutputFile { temp: Some(temp), _listed: listed, path, watch, process })
     }
 
     /// Creates a file without a name in `dir`, which ends with its last descriptor.

@@ -1,15 +1,13 @@
 //! Directories that only this user can write to.
 
-use std::fs::{DirBuilder, OpenOptions, Permissions};
+use std::fs::{DirBuilder, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use thiserror::Error;
-
-use crate::process::ProcessId;
 
 /// The reason why a directory is not private.
 #[derive(Debug, Error)]
@@ -47,37 +45,6 @@ impl From<NotPrivate> for io::Error {
             NotPrivate::Io { source, .. } => source,
             error => Self::other(error),
         }
-    }
-}
-
-/// A new directory with a name that no other user can predict, which only this user can enter. Removed when dropped, but not
-/// by a forked child.
-#[derive(Debug)]
-pub struct TempDir {
-    dir: tempfile::TempDir,
-    process: ProcessId,
-}
-
-impl TempDir {
-    /// Creates it in `place`; its name begins with `prefix`.
-    ///
-    /// # Errors
-    /// That of the system.
-    pub fn create_in(place: &Path, prefix: &str) -> io::Result<Self> {
-        let private = Permissions::from_mode(0o700);
-        let dir = tempfile::Builder::new().prefix(prefix).permissions(private).tempdir_in(place)?;
-        Ok(Self { dir, process: ProcessId::current() })
-    }
-
-    /// Its path.
-    pub fn path(&self) -> &Path {
-        self.dir.path()
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        self.dir.disable_cleanup(!self.process.is_current());
     }
 }
 

@@ -38,6 +38,15 @@ impl ProcessId {
     }
 }
 
+/// Has the C library call `act` when the process exits, by the end of `main` or by `exit`, and not when a signal ends it. Other threads
+/// still run then. Functions that were registered later are called first. `act` must not panic, and a forked child calls it as well.
+///
+/// # Errors
+/// There is no memory for it.
+pub fn at_exit(act: extern "C" fn()) -> std::io::Result<()> {
+    ffi::at_exit(act)
+}
+
 /// The number of the calling thread, which no other thread of the process ever has. `thread::current` panics in a thread that is
 /// ending, whose destructors may still call a library.
 pub fn thread_number() -> u64 {

@@ -18,6 +18,7 @@ use crate::clock::{Clock, FileClock};
 use crate::dir::Dir;
 use crate::lock::{FileLock, LockFile, TryLock};
 use crate::state::{FileKind, FileStat};
+use crate::temporaries::Listed;
 
 /// The prefix of the names of temporary files.
 pub(crate) const TEMP: &str = ".new-";
@@ -330,6 +331,7 @@ impl Fs {
         self.watch.may(FsOp::Create, path)?;
         let mut builder = tempfile::Builder::new();
         let mut temp = builder.prefix(TEMP).permissions(Permissions::from_mode(mode)).tempfile_in(dir)?;
+        let _listed = Listed::file(temp.path());
         for piece in pieces {
             self.watch.permit(FsOp::Write, temp.path(), None, piece.len())?;
             temp.write_all(piece)?;

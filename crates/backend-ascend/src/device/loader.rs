@@ -4,7 +4,6 @@
 //! The arguments are addresses, as the vendor's own callers pass them: inputs, outputs, workspaces.
 
 use std::ffi::CString;
-use std::io::Write;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use opkeep_artifact::Artifact;
 use opkeep_backend::{BackendError, LoadedKernel, Loader, Slot};
 use opkeep_descriptor::Job;
+use opkeep_fs::{Fs, TempDir};
 
 use crate::AclError;
 use crate::Runtime;
@@ -74,23 +74,22 @@ impl AscendLoader {
         artifact: &Artifact,
         plan: &LaunchPlan,
     ) -> Result<Binary, BackendError> {
-        let dir = tempfile::Builder::new().prefix("opkeep-load-").tempdir_in(&self.scratch);
+        let dir = TempDir::create_in(&self.scratch, "opkeep-load-");
         let dir = dir.map_err(io_error("create a directory in", &self.scratch))?;
-        let _json = put(dir.path(), ".json", &artifact.metadata)?;
+        put(dir.path(), ".json", &artifact.metadata)?;
         let object = put(dir.path(), ".o", &artifact.object)?;
-        let path = std::path::absolute(object.path()).unwrap_or_else(|_| object.path().to_owned());
+        let path = std::path::absolute(&object).unwrap_or(object);
         let name = CString::new(path.as_os_str().as_bytes()).map_err(std::io::Error::other);
         let name = name.map_err(io_error("name", &path))?;
         bound.acl.load_from_file(&name, plan.magic).map_err(|error| error.loading(&plan.kernel))
     }
 }
 
-/// A file `kernel<suffix>` in `dir`, removed when the return value is dropped.
-fn put(dir: &Path, suffix: &str, bytes: &[u8]) -> Result<tempfile::NamedTempFile, BackendError> {
-    let file = tempfile::Builder::new().prefix("kernel").suffix(suffix).rand_bytes(0).tempfile_in(dir);
-    let mut file = file.map_err(io_error("create a file in", dir))?;
-    file.write_all(bytes).map_err(io_error("write", file.path()))?;
-    Ok(file)
+/// Writes the file `kernel<suffix>` in `dir`, which only this process uses.
+fn put(dir: &Path, suffix: &str, bytes: &[u8]) -> Result<PathBuf, BackendError> {
+    let path = dir.join(format!("kernel{suffix}"));
+    Fs::new().write(&path, bytes).map_err(io_error("write", &path))?;
+    Ok(path)
 }
 
 /// A kernel on the device.

@@ -1,9 +1,15 @@
 //! `opkeep doctor`: what prevents builds, what is only worth a line, and that nothing stays.
+#![expect(clippy::disallowed_methods, reason = "tests look at files")]
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
 
+use opkeep_testkit::caches::age;
 use opkeep_testkit::toolkit::{Part, Toolkit};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::common::{Place, Ran, SQUARE, files};
@@ -146,4 +152,50 @@ fn limits_are_reported_with_where_each_is_from() {
     assert!(finding("configuration").contains(&format!("`{own}` (named)")));
     let flag = doctor(&place, &["--jobs", "2"], &env).ended_with(0);
     assert_eq!(row(&flag, "jobs")["finding"], "2 compilers at once (--jobs)");
+}
+
+/// The directories of doctor that exist, in the directory for temporary files and in the store.
+fn scratch(place: &Place) -> Vec<PathBuf> {
+    let dirs = ["tmp", "cache"].map(|dir| place.path(dir));
+    let paths = dirs.iter().flat_map(fs::read_dir).flatten().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.file_name().unwrap().to_string_lossy().contains("opkeep-doctor-")).collect()
+}
+
+/// Begins a doctor whose compiler hangs, and waits until it does.
+fn hanging(place: &Place) -> std::process::Child {
+    let begun = place.path("begun");
+    let _ = fs::remove_file(&begun);
+    let cc = place.compiler("cc-hangs", &format!("touch '{}'; sleep 100", begun.display()));
+    let mut command = place.command(&["doctor", "--target", "cpu"]);
+    command.env("CC", cc).env("ASCEND_HOME_PATH", without_cann(place));
+    let mut doctor = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !begun.exists() {
+        assert!(doctor.try_wait().unwrap().is_none(), "it ended");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(!scratch(place).is_empty());
+    doctor
+}
+
+#[test]
+fn a_signal_leaves_nothing_and_a_later_doctor_removes_what_a_kill_leaves() {
+    let place = Place::untouched();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mut doctor = hanging(&place);
+        kill_process(Pid::from_child(&doctor), signal).unwrap();
+        assert_eq!(doctor.wait().unwrap().code(), Some(130), "{signal:?}");
+        assert_eq!(scratch(&place), Vec::<PathBuf>::new(), "{signal:?}");
+    }
+    let mut doctor = hanging(&place);
+    doctor.kill().unwrap();
+    doctor.wait().unwrap();
+    let left = scratch(&place);
+    assert!(!left.is_empty());
+    let cann = without_cann(&place);
+    let again = || drop(place.run_with(&["doctor"], &[("ASCEND_HOME_PATH", &*cann)]).ended_with(0));
+    again();
+    assert_eq!(scratch(&place), left, "they are young");
+    left.iter().for_each(|dir| age(dir).unwrap());
+    again();
+    assert_eq!(scratch(&place), Vec::<PathBuf>::new());
 }

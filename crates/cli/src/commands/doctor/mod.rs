@@ -23,12 +23,12 @@ const DETAILS: &str = "\
 Each line is ok, a note, or a problem with what to do. The flags are those of a build: with them, doctor reports on the \
 build that they describe. A test kernel is compiled, loaded and run in a directory that is removed; in the store, files are \
 created and removed; a remote cache is asked for a name that it does not have. Nothing \
-stays, but after a check without an answer a directory .opkeep-doctor-*, which can be removed.
+stays: an interrupted command removes its directory, and what a killed one left, the next one removes.
 
 All checks run at once, and each has a limit: 10 s, and 60 s for compilers. A file system or a server that does not \
 answer is a problem.
 
-Exit code 0: builds can work, perhaps without a store or a remote cache; 1: something prevents them.
+Exit code 0: builds can work, perhaps without a store or a remote cache; 1: something prevents them; 130: interrupted.
 
 Examples:
   opkeep doctor
@@ -113,12 +113,7 @@ fn configuration(loaded: &Loaded) -> Vec<Row> {
         true => Row::ok(NAME, format!("{finding}; `opkeep config` shows the settings in force")),
         false => Row::note(NAME, format!("{finding}; the checks below are with what is valid")),
     });
-    for file in &loaded.files {
-        if let FileState::Ignored { problem, help } = &file.state {
-            let finding = format!("`{}` does not count: {problem}", file.path.display());
-            rows.push(Row::note(NAME, finding).help(help.as_str()));
-        }
-    }
+    rows.extend(loaded.ignored().map(|(problem, help)| Row::note(NAME, problem).help(help)));
     let errors =
         loaded.errors.iter().map(|error| Row::error(NAME, &error.clone().into()).prevents_builds(true));
     rows.extend(errors);
