@@ -9,6 +9,7 @@ use opkeep_store::{KeyLock, TryLockOutcome};
 
 use crate::query::Query;
 use crate::remote::{ObjectNames, Pause, RemoteTarget};
+use crate::running_time::RunningTime;
 use crate::tiers::Target;
 
 /// The shortest and the longest pause between two attempts.
@@ -55,7 +56,7 @@ impl Target {
         let Some(store) = self.written_store() else {
             return FetchTurn { lock: None, pause: before, has_waited: false };
         };
-        let (began, limits) = (Instant::now(), query.limits());
+        let (time, limits) = (RunningTime::new(), query.limits());
         let longest = limits.timeout_of_call(remote.client().call_timeout()) / 2;
         let wait = self.tally.wait_for_answer();
         limits.budget.inspect(|budget| budget.begin_wait());
@@ -64,7 +65,7 @@ impl Target {
         let (mut pause, mut has_waited) = (PAUSES.0, false);
         while let Ok(TryLockOutcome::Held(waiter)) = attempt {
             has_waited = true;
-            if began.elapsed() >= longest || limits.are_over() {
+            if time.at(Instant::now()) >= longest || limits.are_over() {
                 store.cancel_wait(waiter);
                 attempt = Ok(TryLockOutcome::Unsupported);
             } else {
@@ -73,9 +74,9 @@ impl Target {
                 attempt = store.poll(waiter);
             }
         }
-        let waited = if has_waited { began.elapsed() } else { Duration::ZERO };
-        limits.budget.inspect(|budget| budget.end_wait(waited));
-        drop(wait);
+        let waited = if has_waited { time.at(Instant::now()) } else { Duration::ZERO };
+        limits.budget.inspect(|budget| budget.end_wait(waited, time.suspended()));
+        wait.end(time.suspended());
         // Without the lock, it is the turn of all: entries are fetched more than once, and nothing else.
         let lock = match attempt {
             Ok(TryLockOutcome::Acquired(lock)) => Some(lock),

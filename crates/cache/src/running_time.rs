@@ -20,11 +20,14 @@ pub(crate) struct RunningTime {
     read: AtomicU64,
     /// The time that does not count, in microseconds.
     stopped: AtomicU64,
+    /// The part of it in which the process was suspended, in microseconds.
+    suspended: AtomicU64,
 }
 
 impl RunningTime {
     pub(crate) fn new() -> Self {
-        Self { origin: Instant::now(), read: AtomicU64::new(0), stopped: AtomicU64::new(0) }
+        let (read, stopped, suspended) = Default::default();
+        Self { origin: Instant::now(), read, stopped, suspended }
     }
 
     /// Returns the time for which the process ran until `now`.
@@ -32,6 +35,7 @@ impl RunningTime {
         let time = micros(now.saturating_duration_since(self.origin));
         let turn = time.saturating_sub(self.read.fetch_max(time, Ordering::Relaxed));
         let rest = turn.saturating_sub(micros(LONGEST_TURN));
+        self.suspended.fetch_add(rest, Ordering::Relaxed);
         let stopped = self.stopped.fetch_add(rest, Ordering::Relaxed).saturating_add(rest);
         Duration::from_micros(time.saturating_sub(stopped))
     }
@@ -39,6 +43,11 @@ impl RunningTime {
     /// Returns the time that did not count so far.
     pub(crate) fn stopped(&self) -> Duration {
         Duration::from_micros(self.stopped.load(Ordering::Relaxed))
+    }
+
+    /// Returns the time so far in which the process was suspended.
+    pub(crate) fn suspended(&self) -> Duration {
+        Duration::from_micros(self.suspended.load(Ordering::Relaxed))
     }
 
     /// Goes on after the process did something else since the last reading, which does not count.
@@ -74,5 +83,6 @@ mod tests {
         time.resume(busy);
         assert_eq!(time.at(busy), millis(1450), "the process did something else");
         assert_eq!(time.stopped(), Duration::from_secs(3610) - millis(1450));
+        assert_eq!(time.suspended(), Duration::from_secs(3600) - millis(1400), "it was busy after that");
     }
 }

@@ -46,7 +46,7 @@ impl Tally {
     /// Counts the time until the result is dropped as lost to the remote tier. The same time of several callers counts once.
     pub(crate) fn wait_for_answer(&self) -> AnswerWait<'_> {
         self.clock().begin();
-        AnswerWait { tally: self }
+        AnswerWait { tally: self, suspended: Duration::ZERO }
     }
 
     fn clock(&self) -> &CallClock {
@@ -63,11 +63,19 @@ impl fmt::Debug for Tally {
 /// A caller's wait for an answer of the remote tier.
 pub(crate) struct AnswerWait<'a> {
     tally: &'a Tally,
+    suspended: Duration,
+}
+
+impl AnswerWait<'_> {
+    /// Ends the wait, in which this process was suspended for the `suspended` time.
+    pub(crate) fn end(mut self, suspended: Duration) {
+        self.suspended = suspended;
+    }
 }
 
 impl Drop for AnswerWait<'_> {
     fn drop(&mut self) {
-        if let Some(time) = self.tally.clock().end() {
+        if let Some(time) = self.tally.clock().end(self.suspended) {
             self.tally.add_time(Counter::LostToRemote, time);
         }
     }

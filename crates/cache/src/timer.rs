@@ -1,11 +1,15 @@
 //! A thread that visits items at set times. It exists while there are items.
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use opkeep_fs::{ForkSafeCell, ProcessId};
+
+/// The time until the next visit to an item whose visit panicked.
+const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// An item that is visited.
 pub(crate) trait Timed: Send + Sync + 'static {
@@ -95,12 +99,51 @@ impl<T: Timed> Timer<T> {
         // The time that a short visit does not use is shared by the next ones.
         let visit = |(left, (_, item)): (usize, (Instant, Weak<T>))| {
             let share = end.saturating_duration_since(Instant::now()) / number(left).max(1);
-            Some((item.upgrade()?.visit(share)?, item))
+            let visited = item.upgrade()?;
+            // A panic, as of a function of the caller, must not end the visits to all items.
+            let next = catch_unwind(AssertUnwindSafe(|| visited.visit(share)));
+            Some((next.unwrap_or_else(|_| Instant::now().checked_add(AFTER_PANIC))?, item))
         };
         (1..=due.len()).rev().zip(due).filter_map(visit).collect()
     }
 
     fn locked(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    struct Item {
+        visits: AtomicUsize,
+        panics: bool,
+    }
+
+    impl Timed for Item {
+        const THREAD: &'static str = "test";
+
+        fn visit(&self, _: Duration) -> Option<Instant> {
+            let visits = self.visits.fetch_add(1, Ordering::SeqCst);
+            if self.panics && visits == 0 {
+                std::panic::resume_unwind(Box::new("a visit"));
+            }
+            (visits < 2).then(Instant::now)
+        }
+    }
+
+    #[test]
+    fn a_visit_that_panics_ends_no_other_visits() {
+        let timer = Timer::new(Duration::from_secs(1));
+        let items = [true, false].map(|panics| Arc::new(Item { visits: AtomicUsize::new(0), panics }));
+        items.iter().for_each(|item| assert!(timer.add(Instant::now(), item)));
+        let began = Instant::now();
+        while items.iter().any(|item| item.visits.load(Ordering::SeqCst) < 3) {
+            assert!(began.elapsed() < Duration::from_secs(60), "there are no more visits");
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }

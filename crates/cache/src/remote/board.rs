@@ -15,21 +15,20 @@ use std::time::{Duration, Instant};
 use opkeep_digest::Digest;
 
 use super::answer_size::Sizes;
-use super::arrived::{Arrivals, Arrived, bytes_of};
+use super::arrived::{Arrivals, bytes_of};
+use super::asked::Asked;
+use super::board_state::{MAX_ARRIVED_BYTES, State};
 use super::call::{Limits, guarded};
 use super::client::RemoteClient;
 use super::entry_names::EntryNames;
-use super::fetched_keys::FetchedKeys;
-use super::lease::{LeaseReading, LeaseStep, LeaseTable, OnFailure, Poll, Question};
+use super::lease::{LeaseReading, LeaseStep, OnFailure, Poll, Question};
 use super::object::{LeaseToken, LeaseValue, ObjectName};
 use super::problems::CallFailure;
 use crate::random::random_number;
 use crate::refusal::{Refusal, RefusalKind, WRONG_ENTRY};
+use crate::running_time::RunningTime;
 use crate::timer::{Timed, Timer};
 
-/// The maximum size of the entries that arrived and that no caller has taken, in addition to one entry of a call. What is beyond that in
-/// an answer is dropped, and asked for again when a caller needs it.
-const MAX_ARRIVED_BYTES: u64 = 64 << 20;
 /// The time for which a caller waits until another thread has the answer that it needs. Lock holders give a heartbeat only before and
 /// after such a wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
@@ -54,17 +53,6 @@ pub(super) struct Board {
     state: Mutex<State>,
     /// Answers arrived, or entries were stored.
     pub(super) changed: Condvar,
-}
-
-pub(super) struct State {
-    pub(super) table: LeaseTable<Arrived>,
-    /// The counter of the plan.
-    pub(super) counter: Option<ObjectName>,
-    /// Whether the thread will visit the board.
-    pub(super) is_scheduled: bool,
-    pub(super) fetched: FetchedKeys,
-    /// The keys whose entries in the engine are wrong: an own entry replaces them.
-    refused: HashSet<Digest>,
 }
 
 /// What a caller that begins a key learns.
@@ -185,20 +173,21 @@ impl Board {
 
     /// Waits while another thread asks for the entry of `key`, or judges it. Returns whether one did.
     pub(super) fn wait_for_others(&self, key: &Digest, limits: Limits<'_>) -> bool {
-        let began = Instant::now();
         let mut state = self.locked();
         if !state.table.is_on_its_way(key) {
             return false;
         }
+        let time = RunningTime::new();
+        let waited = || time.at(Instant::now());
         let longest = limits.timeout_of_call(self.client.call_timeout()).min(LONGEST_WAIT);
         let wait = limits.is_waited_for.then(|| self.client.tally().wait_for_answer());
         limits.budget.inspect(|budget| budget.begin_wait());
-        while state.table.is_on_its_way(key) && began.elapsed() < longest && !limits.are_over() {
+        while state.table.is_on_its_way(key) && waited() < longest && !limits.are_over() {
             state = self.changed.wait_timeout(state, CHECK_LIMITS).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(state);
-        limits.budget.inspect(|budget| budget.end_wait(began.elapsed()));
-        drop(wait);
+        limits.budget.inspect(|budget| budget.end_wait(waited(), time.suspended()));
+        wait.into_iter().for_each(|wait| wait.end(time.suspended()));
         true
     }
 
@@ -228,7 +217,7 @@ impl Board {
             held.iter().map(|(key, generation)| self.entries.names.lease(key, generation + 1)).collect();
         // The number of the key of each name.
         let mut of: Vec<_> = (0..held.len()).collect();
-        let mut asked = Vec::new();
+        let mut asked = Asked::new(&self.state, &self.changed, Vec::new());
         for (number, (key, _)) in held.iter().enumerate() {
             if self.locked().table.begin_asking(key) {
                 asked.push(*key);
@@ -247,7 +236,7 @@ impl Board {
         });
         let mut wrong = Vec::new();
         let mut state = self.locked();
-        asked.iter().for_each(|key| state.table.end_asking(key));
+        asked.end(&mut state);
         for ((key, _), mut arrivals) in held.iter().zip(arrivals) {
             wrong.extend(arrivals.wrong.take().map(|refusal| (key, refusal)));
             let arrived = arrivals.in_order();
@@ -319,6 +308,8 @@ impl Board {
         }
         let mut batch = state.table.batch(keys, has_entries, has_leases, Instant::now());
         drop(state);
+        let asked_keys = batch.asked_keys().copied().collect();
+        let on_their_way = Asked::new(&self.state, &self.changed, asked_keys);
         let (mut names, mut asked) = (Vec::new(), Vec::new());
         for (at, question) in batch.questions().iter().enumerate() {
             match *question {
@@ -371,6 +362,7 @@ impl Board {
             Ok(true) => had_news |= state.table.answered(&batch, Instant::now()),
             Ok(false) | Err(_) => state.table.unanswered(&batch),
         }
+        on_their_way.end(&mut state);
         drop(state);
         self.changed.notify_all();
         if let Some(why) = wrong {
@@ -500,34 +492,6 @@ impl Board {
 
     pub(super) fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn new(ttl: Duration) -> Self {
-        let (table, refused) = (LeaseTable::new(ttl), HashSet::new());
-        Self { table, counter: None, is_scheduled: false, fetched: FetchedKeys::default(), refused }
-    }
-
-    /// Returns those of `keys` whose entries this process has fetched or built, as far as it knows. They may be evicted.
-    fn fetched_or_built(&self, keys: &[Digest]) -> Vec<Digest> {
-        let is_known = |key: &&Digest| self.fetched.has(key) || self.table.is_finished(key);
-        keys.iter().filter(is_known).copied().collect()
-    }
-
-    /// Records that the local store has the entry of `key` since a caller looked there.
-    fn note_stored(&mut self, key: &Digest) {
-        let is_fetched = self.fetched.has(key);
-        self.table.note_found(key, is_fetched, Instant::now());
-    }
-
-    /// Returns the keys that a caller asks for that begins `key`.
-    fn look(&mut self, key: &Digest, fresh_since: Option<Instant>) -> Option<Vec<Digest>> {
-        let mut keys = self.table.look(key, fresh_since.unwrap_or_else(Instant::now))?;
-        if self.table.unclaimed_bytes() >= MAX_ARRIVED_BYTES {
-            keys.retain(|other| other == key || self.table.is_watched(other));
-        }
-        Some(keys)
     }
 }
 

@@ -445,8 +445,9 @@ impl RemoteClient {
         let now = Instant::now();
         let longest = idle.longest(now);
         let took = (now - began).saturating_sub(idle.stopped());
-        limits.budget.inspect(|budget| budget.end_wait(took));
-        drop(wait);
+        let suspended = idle.suspended();
+        limits.budget.inspect(|budget| budget.end_wait(took, suspended));
+        wait.into_iter().for_each(|wait| wait.end(suspended));
         let is_late = took > timeout;
         let end = match &answer {
             // An engine that is full can still be read.

@@ -67,6 +67,11 @@ impl<'a> IdleTimeout<'a> {
         self.time.stopped()
     }
 
+    /// Returns the part of that time in which this process was suspended.
+    pub(super) fn suspended(&self) -> Duration {
+        self.time.suspended()
+    }
+
     fn begin_wait(&self, now: Instant) {
         self.last.fetch_max(micros(self.time.at(now)), Ordering::Relaxed);
         self.all.inspect(|all| all.note(now));

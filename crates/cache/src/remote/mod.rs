@@ -13,7 +13,9 @@
 mod answer_size;
 mod arrival;
 mod arrived;
+mod asked;
 mod board;
+mod board_state;
 mod bundles;
 mod call;
 mod client;

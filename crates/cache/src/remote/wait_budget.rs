@@ -72,9 +72,9 @@ impl WaitBudget {
         self.clock.begin();
     }
 
-    /// Charges a call or a wait that took `time`.
-    pub(crate) fn end_wait(&self, time: Duration) {
-        self.clock.end();
+    /// Charges a call or a wait that took `time`, without the time in which this process was `suspended`.
+    pub(crate) fn end_wait(&self, time: Duration, suspended: Duration) {
+        self.clock.end(suspended);
         let share = time / self.threads.load(Ordering::Relaxed);
         self.used.fetch_add(micros(share), Ordering::Relaxed);
     }
@@ -98,7 +98,7 @@ mod tests {
 
     fn call(budget: &WaitBudget, time: Duration) {
         budget.begin_wait();
-        budget.end_wait(time);
+        budget.end_wait(time, Duration::ZERO);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use opkeep_cache::{
@@ -332,4 +332,36 @@ fn a_directory_of_another_user_stops_no_other_write() {
         let warnings = host.warnings();
         assert!(warnings[0].1.starts_with(warning), "{closed:?}: {warnings:?}");
     }
+}
+
+/// A client that panics is an engine that fails: no caller waits for its answer, and what it asked for is asked for again.
+#[test]
+fn an_engine_that_panics_keeps_no_caller_waiting() {
+    const CALLERS: usize = 4;
+    let (remote, host, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let tier = RemoteConfig::new(Arc::new(remote.clone()));
+    publish(build(claim(&other.with_remote(&tier), "shared")), 1);
+    let cache = host.with_remote(&tier);
+    let (panics, asked) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
+    let (does, counts) = (Arc::clone(&panics), Arc::clone(&asked));
+    remote.on_call(move |call, _| {
+        if call == RemoteCall::Get && does.load(Ordering::SeqCst) {
+            counts.fetch_add(1, Ordering::SeqCst);
+            std::panic::resume_unwind(Box::new("a client"));
+        }
+    });
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let cache = &cache;
+            scope.spawn(move || match settle(cache, claim(cache, "relu")) {
+                Claim::Build(ticket) => drop(publish(ticket, caller)),
+                Claim::Hit(_) => {}
+                other => panic!("{other:?}"),
+            });
+        }
+    });
+    assert!(asked.load(Ordering::SeqCst) > 0);
+    panics.store(false, Ordering::SeqCst);
+    let again = Host::new().with_remote(&tier);
+    assert_eq!(hit(claim(&again, "shared")), (1, Source::Remote));
 }

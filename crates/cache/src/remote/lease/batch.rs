@@ -43,6 +43,14 @@ impl LeaseBatch {
         &self.keys
     }
 
+    /// Returns the keys whose entries the call asks for.
+    pub fn asked_keys(&self) -> impl Iterator<Item = &Digest> {
+        self.questions.iter().filter_map(|question| match question {
+            Question::Entry { key } => self.keys.get(*key),
+            Question::Lease { .. } => None,
+        })
+    }
+
     /// Returns what the call asks for.
     pub fn questions(&self) -> &[Question] {
         &self.questions

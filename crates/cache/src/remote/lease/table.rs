@@ -130,11 +130,7 @@ impl<E> LeaseTable<E> {
 
     /// Ends a batch that the engine did not answer as a whole: the entries that did not arrive may be asked for again.
     pub fn unanswered(&mut self, batch: &LeaseBatch) {
-        let asked = batch.questions.iter().filter_map(|question| match question {
-            Question::Entry { key } => batch.keys.get(*key),
-            Question::Lease { .. } => None,
-        });
-        asked.for_each(|key| self.end_asking(key));
+        batch.asked_keys().for_each(|key| self.end_asking(key));
     }
 
     /// Whether callers wait for the key.
