@@ -10,6 +10,7 @@ pub(crate) mod replaced;
 pub(crate) mod store;
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -20,28 +21,40 @@ use opkeep_fs::{FileId, Fs};
 
 use crate::ui::text::{counted, quotable};
 
-/// Reads a file of at most `limit` bytes.
+/// Reads a file of at most `limit` bytes. Of a larger one, such as a sparse file, nothing is read.
 pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
-    let bytes = read_some(path, limit + 1)?;
-    let too_long = bytes.len() as u64 > limit;
-    anyhow::ensure!(
-        !too_long,
-        "`{}` has more than the {} that are read",
-        path.display(),
-        counted(limit, "byte")
-    );
-    Ok(bytes)
+    let (file, length) = open_file(path)?;
+    let too_long =
+        |found: String| anyhow::anyhow!("`{}` has {found}, expected at most {limit}", path.display());
+    if length > limit {
+        return Err(too_long(counted(length, "byte")));
+    }
+    let bytes = start_of(file, path, limit.saturating_add(1))?;
+    match bytes.len() as u64 > limit {
+        // It grew, or has no length, as files of /proc.
+        true => Err(too_long(format!("more than {}", counted(limit, "byte")))),
+        false => Ok(bytes),
+    }
 }
 
 /// Reads the first `limit` bytes of a file.
 pub(crate) fn read_some(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
+    start_of(open_file(path)?.0, path, limit)
+}
+
+/// Opens a regular file. Returns its length as well.
+fn open_file(path: &Path) -> anyhow::Result<(File, u64)> {
     let cannot = || format!("cannot read `{}`", path.display());
     let file = Fs::new().open(path).with_context(cannot)?;
     let metadata = file.metadata().with_context(cannot)?;
     anyhow::ensure!(!metadata.is_dir(), "`{}` is a directory, expected a file", path.display());
     anyhow::ensure!(metadata.is_file(), "`{}` is not a regular file", path.display());
+    Ok((file, metadata.len()))
+}
+
+fn start_of(file: File, path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(limit).read_to_end(&mut bytes).with_context(cannot)?;
+    file.take(limit).read_to_end(&mut bytes).with_context(|| format!("cannot read `{}`", path.display()))?;
     Ok(bytes)
 }
 

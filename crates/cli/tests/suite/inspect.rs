@@ -95,3 +95,50 @@ fn a_directory_is_named_counted_and_has_a_next_step() {
     fs::create_dir(place.path("empty")).unwrap();
     place.run(&["inspect", "empty"]).ended_with(2).says("there are no kernels in `empty`");
 }
+
+/// A sparse file can be larger than all memory. Its size is read, and nothing else of it.
+#[test]
+fn a_file_that_is_too_large_is_refused_by_its_size() {
+    const SIZE: u64 = 300 << 30;
+    let place = Place::new();
+    let sparse = |name: &str| {
+        let file = fs::File::create(place.path(name)).unwrap();
+        // Some file systems have no files of that size.
+        file.set_len(SIZE).unwrap();
+    };
+    let (text, object) = ((4 << 20).to_string(), (1 << 30).to_string());
+    for (suffix, limit) in [
+        ("info", &text),
+        ("json", &text),
+        ("o", &object),
+        ("so", &object),
+        ("cubin", &object),
+        ("hsaco", &object),
+        ("kern", &object),
+        ("onnx", &((1_u64 << 31) - 1).to_string()),
+    ] {
+        let name = format!("large.{suffix}");
+        sparse(&name);
+        let sizes = |ran: crate::common::Ran| ran.says(&SIZE.to_string()).says(limit).says(&name);
+        sizes(place.run(&["inspect", &name]).ended_with(2));
+        if suffix != "onnx" {
+            place.write(&format!("small.{suffix}"), "{}");
+            place.run(&["diff", &format!("small.{suffix}"), &name]).ended_with(2).says(&SIZE.to_string());
+        }
+        if matches!(suffix, "json" | "o" | "so" | "kern") {
+            let ran = place.run(&["verify", &name]);
+            assert!(ran.code == Some(1) || ran.code == Some(2), "{ran:?}");
+            assert!(format!("{ran:?}").contains(&SIZE.to_string()), "{ran:?}");
+        }
+        fs::remove_file(place.path(&name)).unwrap();
+    }
+    // The object of a description, and the files of a directory.
+    let rank = Rank::new(1);
+    let dir = rank.dir(&place.path("run"));
+    rank.square(1).write(&dir).unwrap();
+    let stem = rank.square(1).stem;
+    let object = format!("run/rank_1/kernel_meta/{stem}.o");
+    sparse(&object);
+    place.run(&["inspect", &object.replace(".o", ".json")]).ended_with(2).says(&SIZE.to_string());
+    place.run(&["inspect", "run"]).ended_with(0);
+}

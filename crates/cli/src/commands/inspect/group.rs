@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use opkeep_artifact::{Artifact, Expectations};
+use opkeep_descriptor::MAX_INFO_BYTES;
 use opkeep_digest::Digest;
 use opkeep_framework_cache::triton::TritonMetadata;
 use opkeep_kernel_entry::member::EXPECTATIONS;
@@ -58,7 +59,7 @@ pub(crate) fn describe(file: &mut InspectedFile, entry: &Entry) {
 pub(crate) fn device_object(path: &Path) -> anyhow::Result<InspectedFile> {
     let mut file = InspectedFile::new("object of a GPU compiler");
     let json = path.with_extension("json");
-    let metadata = if exists(&json) { read_file(&json, MAX_ENTRY_BYTES)? } else { Vec::new() };
+    let metadata = if exists(&json) { read_file(&json, MAX_INFO_BYTES)? } else { Vec::new() };
     let artifact = Artifact { metadata, object: read_file(path, MAX_ENTRY_BYTES)?, extra: Vec::new() };
     file.field("object bytes", artifact.object.len());
     describe_artifact(&mut file, &artifact);
@@ -90,7 +91,7 @@ fn expectations(path: &Path, metadata: &[u8]) -> Expectations {
 /// Returns the fields of Triton's metadata, checked with the object beside it. None if the file is no metadata of
 /// Triton.
 pub(crate) fn metadata(path: &Path) -> anyhow::Result<Option<InspectedFile>> {
-    let json = read_file(path, MAX_ENTRY_BYTES)?;
+    let json = read_file(path, MAX_INFO_BYTES)?;
     let Some(metadata) = TritonMetadata::read(&json) else { return Ok(None) };
     let mut file = InspectedFile::new("metadata of a kernel of Triton");
     file.field("kernel", metadata.kernel());
