@@ -22,12 +22,33 @@ pub(crate) fn read_whole(fs: &RootedFs, path: &Path, limit: u64) -> io::Result<V
 
 /// Opens a regular file, and returns its state.
 pub(crate) fn open(fs: &RootedFs, path: &Path) -> io::Result<(File, FileStat)> {
-    let file = fs.open(path)?;
+    let file = fs.open(path).map_err(|error| closed(fs, path, error))?;
     let stat = fs.stat(&file, path)?;
     match stat.is_file() {
         true => Ok((file, stat)),
         false => Err(io::Error::other("not a regular file")),
     }
+}
+
+/// Says who can open a file that this user may not read: in a store of several users, that is another one. Other errors stay.
+fn closed(fs: &RootedFs, path: &Path, error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return error;
+    }
+    let Ok(found) = fs.look(path) else { return error };
+    let user = rustix::process::geteuid().as_raw();
+    let text = match found.user == user {
+        true => {
+            format!("its mode is {:04o}; `chmod u+r` opens it to its owner, this user", found.mode & 0o7777)
+        }
+        false => format!(
+            "its owner is user {}, and its mode {:04o} keeps user {user} out; `chmod g+r`, by that owner or root, opens it \
+             to its group",
+            found.user,
+            found.mode & 0o7777
+        ),
+    };
+    io::Error::new(error.kind(), text)
 }
 
 /// Reads the `length` bytes of a file that was just opened.

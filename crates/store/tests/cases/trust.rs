@@ -13,7 +13,10 @@ use crate::common::{
     trial, until, within,
 };
 use libtest_mimic::Trial;
-use opkeep_store::{Access, LockOutcome, Miss, Overwrite, PutOutcome, Store, StoreConfig, StoreError};
+use opkeep_store::{
+    Access, GcOptions, LockOutcome, Miss, Overwrite, PutOutcome, RepairOptions, Store, StoreConfig,
+    StoreError, StoreProblem, VerifyOptions,
+};
 use tempfile::TempDir;
 
 const OTHER: u32 = 54_321;
@@ -29,6 +32,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("two_users_share_a_store", two_users_share_a_store).with_ignored_flag(!other),
         trial("another_users_numbers_can_be_read_and_not_locked", another_users_numbers)
             .with_ignored_flag(!other),
+        trial("an_entry_that_another_user_closed_is_a_miss", a_closed_entry).with_ignored_flag(!other),
         trial("an_unreadable_entry_is_an_io_miss", an_unreadable_entry).with_ignored_flag(root),
         trial("a_root_that_others_can_write_to", a_root_that_others_can_write_to),
         trial("a_directory_that_others_can_write_to", a_directory_that_others_can_write_to),
@@ -225,6 +229,11 @@ fn can_be_another() -> bool {
 
 /// The action of the other user.
 pub(crate) fn other_process(arguments: &[String]) {
+    if let [how, path] = arguments
+        && how == "closed"
+    {
+        return use_closed(Path::new(path));
+    }
     if let [how, path] = arguments {
         assert_eq!(how, "read");
         let config = StoreConfig::new(path).with_trusted_owners(vec![0]).with_access(Access::ReadOnly);
@@ -287,6 +296,39 @@ fn another_users_numbers() {
     store.gc(&opkeep_store::GcOptions::default()).unwrap();
     drop(store);
     assert!(another(&["read", root.to_str().unwrap()]).status().unwrap().success());
+}
+
+/// Another user of the group has closed a kernel, as a copy with `umask 077` is: that is a miss which says who can open it, and a build
+/// replaces it.
+fn a_closed_entry() {
+    let (_dir, root) = shared_root();
+    let store = open(&root);
+    for name in ["ours", "other"] {
+        store.put(&key(name), &Created::new(name, 0).entry()).unwrap();
+        chmod(&store.path(&key(name)), 0o600);
+    }
+    assert!(another(&["closed", root.to_str().unwrap()]).status().unwrap().success());
+    assert_eq!(mode(&store.path(&key("ours"))), 0o664);
+    Created::new("ours", 1).assert_is(&hit(&store, &key("ours")));
+    Created::new("other", 0).assert_is(&hit(&store, &key("other")));
+}
+
+fn use_closed(root: &Path) {
+    let store = Store::open(StoreConfig::new(root).with_trusted_owners(vec![0])).unwrap();
+    let store = store.target(TARGET).unwrap();
+    let found = miss(&store, &key("ours"));
+    let Miss::Io(error) = &found else { panic!("{found:?}") };
+    let text = error.to_string();
+    assert!(text.contains("its owner is user 0, and its mode 0600 keeps user 54321 out"), "{text}");
+    assert!(text.contains("`chmod g+r`"), "{text}");
+    assert_eq!(store.gc(&GcOptions::default()).unwrap().before.entries.files, 2);
+    let verified = store.verify(&VerifyOptions::default());
+    let says = |problem: &StoreProblem| format!("{problem:?}").contains("`chmod g+r`");
+    assert!(verified.problems.len() == 2 && verified.problems.iter().all(says), "{verified:?}");
+    assert!(store.repair(&RepairOptions::default()).unwrap().actions.is_empty());
+    let ours = Created::new("ours", 1);
+    assert_eq!(store.put(&key("ours"), &ours.entry()).unwrap(), PutOutcome::Published);
+    ours.assert_is(&hit(&store, &key("ours")));
 }
 
 /// No process may read it, its owner included.
