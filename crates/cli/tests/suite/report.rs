@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::Value;
 
 use crate::common::{Place, SQUARE, files, square_of};
@@ -164,4 +165,39 @@ fn a_page_replaces_only_a_page() {
     std::os::unix::fs::symlink("page.html", place.path("link")).unwrap();
     place.run(&["report", "--html", "link"]).ended_with(2).says("`link` is a link, so it is not replaced");
     assert!(fs::symlink_metadata(place.path("link")).unwrap().is_symlink());
+}
+
+/// What is no directory of records, or no record, ends neither a report nor a build.
+#[test]
+fn foreign_files_in_the_place_of_records_end_no_report() {
+    let place = Place::new();
+    build(&place, &[SQUARE]);
+    let builds = place.path("cache/v1/.builds");
+    let moved = place.path("moved");
+    fs::rename(&builds, &moved).unwrap();
+    let put: [(&str, &dyn Fn()); 3] = [
+        ("a pipe", &|| mkfifoat(CWD, &builds, Mode::RUSR | Mode::WUSR).unwrap()),
+        ("a file", &|| fs::write(&builds, "a user's").unwrap()),
+        ("a link", &|| std::os::unix::fs::symlink(&moved, &builds).unwrap()),
+    ];
+    for (what, put) in put {
+        put();
+        let reported = place.run(&["report"]).ended_with(0);
+        assert!(reported.stdout.contains("1 kernel, "), "{what}: {reported:?}");
+        reported.says("the report has no builds").says("v1/.builds").says("move away what is there");
+        build(&place, &[SQUARE]);
+        place.run(&["report", "--delete-records"]).ended_with(2).says("v1/.builds");
+        assert!(
+            fs::symlink_metadata(&builds).is_ok() && fs::read_dir(&moved).unwrap().count() == 1,
+            "{what}"
+        );
+        fs::remove_file(&builds).unwrap();
+    }
+    fs::rename(&moved, &builds).unwrap();
+    let foreign = builds.join("001764331200123-77-0-5678.full");
+    fs::create_dir(&foreign).unwrap();
+    let deleted = place.run(&["report", "--delete-records", "--format", "json"]).ended_with(0);
+    let warning = deleted.json()["warnings"][0].as_str().unwrap().to_owned();
+    assert!(warning.contains("is a directory with the name of a build's record"), "{warning}");
+    assert!(foreign.is_dir() && fs::read_dir(&builds).unwrap().count() == 1);
 }

@@ -7,6 +7,7 @@ pub(crate) mod path;
 pub(crate) mod recorder;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use opkeep_store::{BuildRecordKind, Store, StoreError};
@@ -172,6 +173,8 @@ pub struct RecordedBuilds {
     pub newer: usize,
     /// The number of bytes of all records.
     pub bytes: u64,
+    /// The first 20 directories with the name of a record.
+    pub foreign: Vec<PathBuf>,
 }
 
 impl RecordedBuilds {
@@ -181,7 +184,8 @@ impl RecordedBuilds {
     /// The records cannot be read at all. Damaged ones are counted.
     pub fn read(store: &Store, limit: usize) -> Result<Self, StoreError> {
         let records = store.build_records(limit)?;
-        let mut read = Self { damaged: records.damaged, bytes: records.bytes, ..Self::default() };
+        let (damaged, bytes, foreign) = (records.damaged, records.bytes, records.foreign);
+        let mut read = Self { damaged, bytes, foreign, ..Self::default() };
         for text in &records.texts {
             match BuildRecord::parse(text) {
                 Parsed::Build(build) => read.builds.push(*build),

@@ -10,11 +10,18 @@
 //! The time is in Unix milliseconds, 15 digits, and `<bytes>` is the size of the file, so that one listing of the directory shows what
 //! exceeds the bounds. A file is a line with the checksum of the rest, and the caller's text. It is published by one rename, and not
 //! synced: a power cut may cost the last records. The directory's name cannot be a target's.
+//!
+//! Ranks that start together begin thousands of builds in a second, of which the bounds leave few. So only the first of them add
+//! records; the others list the directory once.
+//!
+//! A directory with the name of a record is another program's, and stays. A link or a pipe with such a name is a damaged record.
 
 use std::cmp::Reverse;
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use opkeep_fs::{Dir, TempFile, idle, unique_name, unix};
+use opkeep_fs::{Dir, FileKind, Names, TempFile, idle, unique_name, unix};
 
 use crate::checksum::checksum;
 use crate::layout::{BUILDS, NEW, creator};
@@ -54,10 +61,12 @@ impl BuildRecordKind {
 pub struct BuildRecords {
     /// The texts, the latest first.
     pub texts: Vec<Vec<u8>>,
-    /// The number of damaged or unreadable files.
+    /// The number of damaged or unreadable files, and of what else has the name of a record.
     pub damaged: usize,
     /// The number of bytes of all files.
     pub bytes: u64,
+    /// The first 20 directories with the name of a record.
+    pub foreign: Vec<PathBuf>,
 }
 
 /// The properties of a record in the name of its file.
@@ -71,7 +80,16 @@ struct RecordName {
 /// The maximum number of bytes of a record's file.
 const MAX_FILE_BYTES: u64 = (HEAD_BYTES + Store::MAX_BUILD_RECORD_BYTES) as u64;
 
+/// The maximum number of foreign paths that are reported.
+const MAX_FOREIGN: usize = 20;
+
 impl RecordName {
+    /// Returns the records among `listed`.
+    fn among(listed: &Names) -> Vec<Self> {
+        let others = listed.iter().filter(|(_, kind)| *kind != FileKind::Dir);
+        others.filter_map(|(name, _)| Self::parse(name.to_str()?)).collect()
+    }
+
     /// Returns the place of the record among others at `now_ms`, the oldest first. No build begins in the future, and no record is
     /// larger than the maximum: records that say so come before all others, so that they displace none.
     fn rank(&self, now_ms: u64) -> (bool, u64) {
@@ -100,9 +118,11 @@ impl Store {
     pub const MAX_BUILD_RECORDS_BYTES: u64 = 8 << 20;
     /// The maximum number of bytes of one record.
     pub const MAX_BUILD_RECORD_BYTES: usize = 1 << 20;
+    /// The maximum number of records of each kind whose builds began within one second.
+    pub const MAX_BUILD_RECORDS_PER_SECOND: usize = 10;
 
     /// Adds the record `text` of a build that began at `began`, and removes the oldest ones beyond the bounds. Processes that add at
-    /// the same time may exceed the bounds by one record each, until the next one is added.
+    /// the same time may exceed the bounds by one record each, until the next one is added. Adds none if there are enough of that second.
     ///
     /// # Errors
     /// The store is read-only or missing, the text is too large, or the file cannot be written.
@@ -127,8 +147,15 @@ impl Store {
         let Some(directory) = self.directory(&path, true)? else {
             return Err(trouble(std::io::ErrorKind::NotFound.into()));
         };
-        let bytes = HEAD_BYTES + text.len();
         let millis = unix_millis(began);
+        let listed = directory.list().map_err(trouble)?;
+        let is_near = |record: &RecordName| record.kind == kind && record.millis.abs_diff(millis) < 1000;
+        if RecordName::among(&listed).into_iter().filter(is_near).count()
+            >= Self::MAX_BUILD_RECORDS_PER_SECOND
+        {
+            return Ok(());
+        }
+        let bytes = HEAD_BYTES + text.len();
         let (unique, extension) = (unique_name(""), kind.extension());
         let name = format!("{millis:015}-{unique}-{bytes}.{extension}");
         let temp = TempFile::create(&directory, NEW, 0o600).map_err(trouble)?;
@@ -148,7 +175,17 @@ impl Store {
     pub fn build_records(&self, limit: usize) -> Result<BuildRecords, StoreError> {
         let mut records = BuildRecords::default();
         let Some(directory) = self.build_records_dir()? else { return Ok(records) };
-        let mut names = self.record_names(&directory)?;
+        let listed = list(&directory)?;
+        let mut names = RecordName::among(&listed);
+        let is_foreign = |(name, kind): &(&OsStr, FileKind)| {
+            *kind == FileKind::Dir && name.to_str().and_then(RecordName::parse).is_some()
+        };
+        for (name, _) in listed.iter().filter(is_foreign) {
+            records.damaged += 1;
+            if records.foreign.len() < MAX_FOREIGN {
+                records.foreign.push(directory.path().join(name));
+            }
+        }
         records.bytes = names.iter().map(|record| record.bytes).fold(0, u64::saturating_add);
         let now_ms = unix_millis(SystemTime::now());
         names.sort_by(|one, other| {
@@ -169,7 +206,7 @@ impl Store {
         Ok(records)
     }
 
-    /// Removes all records. Returns their number.
+    /// Removes all records, and no directory. Returns their number.
     ///
     /// # Errors
     /// The store is read-only, or a record cannot be removed.
@@ -179,7 +216,7 @@ impl Store {
             return Err(StoreError::ReadOnly { path });
         }
         let Some(directory) = self.build_records_dir()? else { return Ok(0) };
-        let names = self.record_names(&directory)?;
+        let names = RecordName::among(&list(&directory)?);
         for record in &names {
             match directory.remove(&record.name) {
                 Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -194,11 +231,11 @@ impl Store {
     fn build_records_dir(&self) -> Result<Option<Dir>, StoreError> {
         self.directory(&self.version_dir().join(BUILDS), false)
     }
+}
 
-    fn record_names(&self, directory: &Dir) -> Result<Vec<RecordName>, StoreError> {
-        let trouble = |source| StoreError::Io { action: "list", path: directory.path().to_owned(), source };
-        Ok(directory.list().map_err(trouble)?.utf8().filter_map(RecordName::parse).collect())
-    }
+fn list(directory: &Dir) -> Result<Names, StoreError> {
+    let trouble = |source| StoreError::Io { action: "list", path: directory.path().to_owned(), source };
+    directory.list().map_err(trouble)
 }
 
 /// Returns the text of a record's file; `None` if the file is damaged.
@@ -218,7 +255,7 @@ fn unix_millis(time: SystemTime) -> u64 {
 fn remove_excess(directory: &Dir, added: &str) {
     let Ok(listed) = directory.list() else { return };
     let now_ms = unix_millis(SystemTime::now());
-    let mut names: Vec<RecordName> = listed.utf8().filter_map(RecordName::parse).collect();
+    let mut names = RecordName::among(&listed);
     // A new one that is of the future counts as one of now: the clock was set back, and the record is real.
     let place = |record: &RecordName| match record.name == added {
         true => (true, record.millis.min(now_ms)),
@@ -249,7 +286,9 @@ fn remove_excess(directory: &Dir, added: &str) {
         let _ = directory.remove(&record.name);
     }
     for name in listed.utf8().filter(|name| creator(name, &[NEW]).is_some()) {
-        let is_stale = |seen: opkeep_fs::FileStat| idle(seen.modified(), SystemTime::now()) >= STALE_AFTER;
+        let is_stale = |seen: opkeep_fs::FileStat| {
+            seen.is_file() && idle(seen.modified(), SystemTime::now()) >= STALE_AFTER
+        };
         if directory.look(name).is_ok_and(is_stale) {
             let _ = directory.remove(name);
         }

@@ -196,3 +196,20 @@ fn a_full_disk_costs_the_record_only() {
     store(directory.path()).add_build_record(at(4), FULL, b"fourth").unwrap();
     assert_eq!((left.exists(), names(&dir).len()), (false, 3));
 }
+
+/// Ranks that start together add few records, each of them once.
+#[test]
+fn builds_of_one_second_have_few_records() {
+    let (directory, _) = fresh();
+    let add = |millis: u64, kind| {
+        let began = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_000 + millis);
+        store(directory.path()).add_build_record(began, kind, millis.to_string().as_bytes()).unwrap();
+    };
+    (0..200).for_each(|rank| add(rank, BRIEF));
+    (0..200).for_each(|rank| add(rank, FULL));
+    let found = texts(&store(directory.path()));
+    assert_eq!(found.len(), 2 * Store::MAX_BUILD_RECORDS_PER_SECOND);
+    assert!(found.contains(&"0".to_owned()) && found.contains(&"9".to_owned()), "{found:?}");
+    add(1010, BRIEF);
+    assert_eq!(texts(&store(directory.path())).len(), 2 * Store::MAX_BUILD_RECORDS_PER_SECOND + 1);
+}

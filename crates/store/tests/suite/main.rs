@@ -12,6 +12,8 @@ mod calls;
 #[cfg(test)]
 mod damage;
 #[cfg(test)]
+mod foreign;
+#[cfg(test)]
 mod format;
 mod heads;
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::input::entries::{ReadHeads, read_heads};
 use crate::input::store::threads;
 use crate::ui::json;
 use crate::ui::output::Output;
+use crate::ui::text::quotable;
 
 /// The number of entries that are named as the next evictions of a target.
 const NEXT: usize = 25;
@@ -37,7 +38,17 @@ pub(super) fn collect(store: &Store, now: SystemTime, output: &Output) -> anyhow
     for (name, target) in target_stores(store)? {
         targets.push(target_report(name, &target, now, output)?);
     }
-    let read = RecordedBuilds::read(store, usize::MAX)?;
+    // What is in the store does not depend on the records.
+    let read = RecordedBuilds::read(store, usize::MAX).unwrap_or_else(|error| {
+        output.print_warning(&format!("the report has no builds: {error}"));
+        RecordedBuilds::default()
+    });
+    for path in &read.foreign {
+        output.print_warning(&format!(
+            "`{}` is a directory with the name of a build's record, and is left as it is",
+            quotable(path)
+        ));
+    }
     let records = RecordsReport { damaged: read.damaged, newer: read.newer, bytes: read.bytes, deleted: 0 };
     let builds: Vec<BuildReport> = read.builds.into_iter().map(BuildReport::new).collect();
     let limits = store.limits();
