@@ -108,6 +108,13 @@ pub(crate) fn get<T: Object>(id: u64) -> Result<Arc<T>, Error> {
     with_table(|table| table.get(id))
 }
 
+/// All objects of a kind that have handles.
+pub(crate) fn all<T: Object>() -> Vec<Arc<T>> {
+    let objects: Vec<_> =
+        with_table(|table| table.objects.values().map(|slot| Arc::clone(&slot.object)).collect());
+    objects.into_iter().filter_map(|object| object.downcast().ok()).collect()
+}
+
 /// Releases a handle. The unset handle, 0, has nothing to release.
 pub(crate) fn release<T: Object>(id: u64) -> Result<(), Error> {
     if id == 0 {

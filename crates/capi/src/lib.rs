@@ -20,6 +20,7 @@
 pub mod code;
 mod environment;
 mod error;
+mod exit;
 pub mod ffi;
 mod guard;
 mod handles;

@@ -11,6 +11,7 @@ use opkeep_remote::{RemoteSettings, SettingText};
 
 use crate::code::{Code, Mode, WarningKind};
 use crate::error::Error;
+use crate::exit::send_at_exit;
 use crate::ffi::pointers::{self, Growing};
 use crate::ffi::types::{Cache, Target};
 use crate::guard;
@@ -108,11 +109,15 @@ pub unsafe extern "C" fn opkeep_open(options: *const CacheOptions, cache: *mut C
         let mut cache = unsafe { pointers::output(cache, Cache { id: 0 }, "cache") }?;
         // SAFETY: the rules for pointers.
         let config = unsafe { config(options) }?;
+        let has_remote = config.cache.remote.is_some();
         let id = handles::insert_with_warnings(|id| {
             let on_warning = Arc::new(move |kind, text: &str| handles::warn(id, Warning::new(kind, text)));
             Ok(FileCache::open(config.with_on_warning(on_warning))?)
         })?;
         cache.set(Cache { id });
+        if has_remote {
+            send_at_exit();
+        }
         Ok(())
     })
 }
@@ -188,7 +193,8 @@ fn mode(mode: u32) -> Result<CacheMode, Error> {
 /// and the hits stay valid. A handle whose `id` is 0 is ignored.
 ///
 /// With a remote cache, it waits until what was published is there, for `close_limit_ms` of the options at most; a later process
-/// sends the rest. So a program that ends calls this.
+/// sends the rest. So a program that ends calls this. One that does not waits as long in `exit`, or at the end of `main`, for all of its
+/// caches together; one that a signal or `_exit` ends does not wait.
 ///
 /// A forked child waits for what it published itself, and so not at all if it has not used the cache. Its parent's handle, and what the
 /// parent published, stay as they are.

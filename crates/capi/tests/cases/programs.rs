@@ -18,6 +18,7 @@ pub(crate) fn trials() -> Vec<Trial> {
                 trials.push(toolchain.trial("forked children", forked_children));
                 trials.push(toolchain.trial("modes", |it| run(it, "modes.c", &[])));
                 trials.push(toolchain.trial("hosts that share a cache", shared_cache));
+                trials.push(toolchain.trial("an exit right after a publication", exit_after_publication));
                 trials.push(toolchain.trial("a killed parent", |it| run(it, "fork.c", &["killed"])));
                 trials.push(toolchain.trial("stale holders", |it| run(it, "fork.c", &["stale"])));
                 trials.push(toolchain.trial("forks beside threads", |it| run(it, "fork.c", &["threads"])));
@@ -64,6 +65,17 @@ fn shared_cache(toolchain: Toolchain) -> Result<(), Failed> {
     key.write_new(&Fs::new(), Path::new(&secret))?;
     let public = key.public_key().to_string();
     output(program.command().arg(&secret).arg(&public).arg(&store))?;
+    Ok(())
+}
+
+/// A program that closes nothing: what it published is in the engine when it is gone, and no lease is left.
+fn exit_after_publication(toolchain: Toolchain) -> Result<(), Failed> {
+    let program = toolchain.compile("tests/c/remote_exit.c")?;
+    for how in ["main", "exit"] {
+        let base = program.path(how);
+        output(program.command().arg(how).arg(&base))?;
+        output(program.command().arg("find").arg(&base))?;
+    }
     Ok(())
 }
 
