@@ -11,7 +11,9 @@ mod findings;
 mod frameworks;
 mod guard;
 mod notices;
+mod package;
 mod public_items;
+mod published;
 mod python;
 mod remote_servers;
 mod report;
@@ -71,6 +73,11 @@ const TASKS: &[(&str, &str, Task)] = &[
         "frameworks",
         "Triton and JAX with their own caches and with ours: races, damage, kills; needs Python and its index",
         frameworks::frameworks,
+    ),
+    (
+        "package",
+        "make the package of each published crate, and compile it by itself; --no-verify compiles nothing",
+        package::package,
     ),
     (
         "python",

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::task::{Task, no_arguments};
-use crate::{benches, disk, docs, frameworks, guard, notices, python, remote_servers, tidy};
+use crate::{benches, disk, docs, frameworks, guard, notices, package, python, remote_servers, tidy};
 
 type Step = (&'static str, Task);
 
 /// The steps of `ci`. The fastest come first, alone; the tests come last, so that a caller can leave them out.
-const FAST: &[Step] = &[("fmt", fmt_check), ("tidy", tidy::tidy), ("notices", notices::notices)];
+const FAST: &[Step] =
+    &[("fmt", fmt_check), ("tidy", tidy::tidy), ("notices", notices::notices), ("package", package_quick)];
 /// They take all cores. The tests are built here already, while the steps beside wait for the package index.
 const BUILDS: &[Step] = &[
     ("clippy", clippy),
@@ -163,6 +164,12 @@ fn benches_in_part(args: &[String]) -> Result<(), String> {
     cargo(&["test", "--workspace"].into_iter().chain(named).collect::<Vec<_>>(), &[])
 }
 
+/// Nothing is compiled, since that takes minutes.
+fn package_quick(args: &[String]) -> Result<(), String> {
+    no_arguments(args)?;
+    package::package(&["--no-verify".to_owned()])
+}
+
 /// A part of the cases, since all of them take minutes.
 fn frameworks_in_part(args: &[String]) -> Result<(), String> {
     no_arguments(args)?;
@@ -230,7 +237,7 @@ mod tests {
         for (name, _) in [FAST, BUILDS, WAITING, TESTS].into_iter().flatten() {
             assert_eq!(named(name).unwrap().0, *name);
         }
-        assert!(named("tydi").unwrap_err().contains("`tydi`, only fmt, tidy, notices, clippy"));
+        assert!(named("tydi").unwrap_err().contains("`tydi`, only fmt, tidy, notices, package, clippy"));
         assert!(ci(&["--step".to_owned()]).is_err());
     }
 

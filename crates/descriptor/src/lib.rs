@@ -16,8 +16,8 @@
 //! belongs to its file, and [`Diff`] lists the differences between two jobs.
 //!
 //! ```
-//! let text = include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info");
-//! let descriptor = opkeep_descriptor::read_info(text)?;
+//! let text = std::fs::read("../../fixtures/mindspore/square_12484080525657478220_2.info")?;
+//! let descriptor = opkeep_descriptor::read_info(&text)?;
 //! assert_eq!(descriptor.job.ops[0].op_type, "Square");
 //! assert_eq!(descriptor.spec.target, "Ascend910A");
 //! assert_eq!(descriptor.envelope.fusion_op_name, "square_12484080525657478220_2");

@@ -30,7 +30,8 @@
 //! use opkeep_descriptor::{BuildSpec, read_info};
 //! use opkeep_store::StoreConfig;
 //!
-//! let descriptor = read_info(include_bytes!("../../../fixtures/mindspore/square_12484080525657478220_2.info"))?;
+//! let text = std::fs::read("../../fixtures/mindspore/square_12484080525657478220_2.info")?;
+//! let descriptor = read_info(&text)?;
 //! let request = Request::new(descriptor).with_spec(BuildSpec::new("cpu"));
 //!
 //! # let temp = tempfile::tempdir()?;

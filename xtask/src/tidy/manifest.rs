@@ -10,6 +10,9 @@ use super::finding::Finding;
 /// The fields of `[package]` that come from the workspace.
 const INHERITED: [&str; 4] = ["version", "edition", "license", "rust-version"];
 
+/// Further ones, of crates that are published.
+const INHERITED_IF_PUBLISHED: [&str; 3] = ["categories", "include", "keywords"];
+
 const DEPENDENCIES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
 /// The keys of a dependency that does not come from the root manifest.
@@ -22,13 +25,18 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     let manifest = parse(text);
     let package = manifest.get("package").and_then(|it| it.get_ref().as_table());
     let mut findings = Vec::new();
-    for field in INHERITED {
-        let own = package.and_then(|package| package.get_key_value(field));
+    let own_entry = |field: &str| package.and_then(|package| package.get_key_value(field));
+    let is_published = own_entry("publish").and_then(|(_, value)| value.get_ref().as_bool()) != Some(false);
+    for field in INHERITED.iter().chain(INHERITED_IF_PUBLISHED.iter().filter(|_| is_published)) {
+        let own = own_entry(field);
         if !own.is_some_and(inherits) {
             let problem = format!("`{field}` does not come from the workspace");
             let help = format!("write `{field}.workspace = true` in [package]");
             findings.push(Finding::new(path, own.map_or(1, |own| line(text, own)), problem, help));
         }
+    }
+    if is_published {
+        findings.extend(descriptions(path, text, own_entry));
     }
     let own = manifest.get_key_value("lints");
     if !own.is_some_and(inherits) {
@@ -36,8 +44,18 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
         let help = "write `workspace = true` in [lints]";
         findings.push(Finding::new(path, own.map_or(1, |own| line(text, own)), problem, help));
     }
+    let dev = manifest.get("dev-dependencies").and_then(|it| it.get_ref().as_table());
     for entry in dependencies(&manifest) {
         let (name, value) = (entry.0.get_ref(), entry.1.get_ref());
+        // A package leaves out a dev-dependency without a version, as it must one that depends on it.
+        let is_path_alone = value.get("path").is_some() && value.get("version").is_none();
+        if is_path_alone
+            && dev
+                .and_then(|dev| dev.get_key_value(name.as_ref()))
+                .is_some_and(|it| std::ptr::eq(it.1, entry.1))
+        {
+            continue;
+        }
         let own = match value.as_table() {
             Some(table) => SOURCES.into_iter().find(|source| table.contains_key(*source)),
             None => Some("version"),
@@ -48,6 +66,28 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
         } else if !inherits(entry) {
             let problem = format!("`{name}` is not the workspace's");
             findings.push(Finding::new(path, line(text, entry), problem, help));
+        }
+    }
+    findings
+}
+
+/// Checks what a registry shows of a crate.
+fn descriptions<'a>(path: &str, text: &str, own_entry: impl Fn(&str) -> Option<Entry<'a>>) -> Vec<Finding> {
+    let value = |field: &str| own_entry(field).and_then(|(_, value)| value.get_ref().as_str());
+    let documentation = format!("https://docs.rs/{}", value("name").unwrap_or_default());
+    let mut findings = Vec::new();
+    for (field, is_right, help) in [
+        ("description", value("description").is_some_and(|it| !it.is_empty()), "say what the crate is"),
+        (
+            "documentation",
+            value("documentation") == Some(&documentation),
+            &*format!("write `documentation = \"{documentation}\"`"),
+        ),
+    ] {
+        if !is_right {
+            let problem = format!("a registry needs another `{field}`");
+            let line = own_entry(field).map_or(1, |own| line(text, own));
+            findings.push(Finding::new(path, line, problem, help));
         }
     }
     findings
@@ -88,6 +128,11 @@ mod tests {
     const GOOD: &str = r#"
 [package]
 name = "x" # version = "1"
+description = "X"
+documentation = "https://docs.rs/x"
+categories.workspace = true
+include.workspace = true
+keywords.workspace = true
 version.workspace = true
 edition = { workspace = true }
 license.workspace = true
@@ -127,7 +172,7 @@ workspace = true
 
     #[test]
     fn fields_of_its_own_are_findings() {
-        for field in INHERITED {
+        for field in INHERITED.iter().chain(&INHERITED_IF_PUBLISHED) {
             let text = GOOD.replace(&format!("\n{field}.workspace = true"), &format!("\n{field} = \"1\""));
             let text = text.replace(&format!("\n{field} = {{ workspace = true }}"), "\nedition = \"1\"");
             let findings = found(&text);
@@ -145,19 +190,40 @@ workspace = true
     }
 
     #[test]
+    fn what_a_registry_shows_is_checked_of_published_crates() {
+        for (line, field) in [("description = \"X\"\n", "description"), ("/x\"\n", "documentation")] {
+            let without = GOOD.replace(line, if field == "description" { "" } else { "/y\"\n" });
+            let findings = found(&without);
+            assert!(findings.len() == 1 && findings[0].contains(field), "{field}: {findings:?}");
+            assert_eq!(found(&without.replace("[package]", "[package]\npublish = false")), [""; 0]);
+        }
+        let private = GOOD.replace("[package]", "[package]\npublish = false");
+        assert_eq!(found(&private.replace("include.workspace = true\n", "")), [""; 0]);
+    }
+
+    #[test]
+    fn a_dev_dependency_may_have_a_path_alone() {
+        let at = |key: &str, value: &str| found(&GOOD.replace(key, &format!("{value}\n{key}"))).len();
+        let (dev, normal) = ("[dev-dependencies.tempfile]", "[target.");
+        assert_eq!(at(dev, "[dev-dependencies.y]\npath = \"../y\""), 0);
+        assert_eq!(at(dev, "[dev-dependencies.y]\npath = \"../y\"\nversion = \"1\""), 1);
+        assert_eq!(at(normal, "y = { path = \"../y\" }"), 1);
+    }
+
+    #[test]
     fn dependencies_of_its_own_are_findings() {
         let cases = [
-            ("serde.workspace = true", "serde = \"1\"", "m:10: `serde` has its own version; "),
-            ("serde.workspace", "serde.version", "m:10: `serde` has its own version; "),
-            ("sha2 = { workspace = true,", "sha2 = { path = \"../x\",", "m:11: `sha2` has its own path; "),
-            ("sha2 = { workspace = true,", "sha2 = {", "m:11: `sha2` is not the workspace's; "),
+            ("serde.workspace = true", "serde = \"1\"", "m:15: `serde` has its own version; "),
+            ("serde.workspace", "serde.version", "m:15: `serde` has its own version; "),
+            ("sha2 = { workspace = true,", "sha2 = { path = \"../x\",", "m:16: `sha2` has its own path; "),
+            ("sha2 = { workspace = true,", "sha2 = {", "m:16: `sha2` is not the workspace's; "),
             (
                 "], workspace = true }",
                 "], workspace = true, version = \"4\" }",
-                "m:12: `clap` has its own version; ",
+                "m:17: `clap` has its own version; ",
             ),
-            ("rustix.workspace = true", "rustix = \"1\"", "m:18: `rustix` has its own version; "),
-            ("workspace = true\nfeatures", "git = \"u\"\nfeatures", "m:21: `tempfile` has its own git; "),
+            ("rustix.workspace = true", "rustix = \"1\"", "m:23: `rustix` has its own version; "),
+            ("workspace = true\nfeatures", "git = \"u\"\nfeatures", "m:26: `tempfile` has its own git; "),
         ];
         for (from, to, start) in cases {
             let findings = found(&GOOD.replace(from, to));

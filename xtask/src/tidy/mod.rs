@@ -9,6 +9,7 @@ mod fork_safety;
 mod hints;
 mod manifest;
 mod modules;
+mod package;
 mod promises;
 mod rust;
 mod source;
@@ -16,6 +17,7 @@ mod suite;
 mod tree;
 mod words;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::disk;
@@ -52,6 +54,17 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
         let readme = disk::text_if_exists(root, &format!("{directory}/README.md"))?;
         findings.extend(tree::readme(&directory, readme.as_deref(), "state there where the files came from"));
     }
+    let published = package::Published::of(&metadata);
+    for name in package::LICENCES {
+        let of_root = disk::text_if_exists(root, name)?.unwrap_or_default();
+        for directory in published.directories() {
+            let own = disk::text_if_exists(root, &format!("{directory}/{name}"))?;
+            findings.extend(package::licence(directory, name, own.as_deref(), &of_root));
+        }
+    }
+    let manifests: BTreeMap<String, String> =
+        packages.iter().map(|package| (package.manifest.clone(), package.text.clone())).collect();
+    findings.extend(published.cycles(&manifests));
     let mut sources = promises::Sources::new();
     for path in &files {
         let bytes = disk::bytes(root, path)?;
@@ -63,6 +76,7 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             findings.extend(source::check(path, &text));
             findings.extend(disk_access::check(path, &text));
+            findings.extend(published.includes(path, &text));
             findings.extend(fork_safety::check(path, &text));
             sources.insert(path.clone(), text);
         }

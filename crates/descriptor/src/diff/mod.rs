@@ -45,14 +45,14 @@ impl Display for Change {
 /// ```
 /// use opkeep_descriptor::{Arg, Diff, read_info};
 ///
-/// let text = include_bytes!("../../../../fixtures/mindspore/square_12484080525657478220_2.info");
-/// let old = read_info(text)?.job;
+/// let text = std::fs::read("../../fixtures/mindspore/square_12484080525657478220_2.info")?;
+/// let old = read_info(&text)?.job;
 /// let mut new = old.clone();
 /// if let Arg::One(input) = &mut new.ops[0].inputs[0] {
 ///     input.tensor.dtype = "float16".to_owned();
 /// }
 /// assert_eq!(Diff::of_jobs(&old, &new).to_string(), "ops[0].inputs[0].dtype: float32 -> float16\n");
-/// # Ok::<(), opkeep_descriptor::InfoError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
