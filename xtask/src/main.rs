@@ -15,6 +15,7 @@ mod package;
 mod public_items;
 mod published;
 mod python;
+mod release;
 mod remote_servers;
 mod report;
 mod steps;
@@ -83,6 +84,11 @@ const TASKS: &[(&str, &str, Task)] = &[
         "python",
         "build, install and test the Python package, with each Python that there is; TEST names some tests, `--install` takes minutes",
         python::python,
+    ),
+    (
+        "release",
+        "set VERSION in all places, and date the changes; commits nothing; prints what comes next",
+        release::release,
     ),
     (
         "remote-servers",

@@ -15,6 +15,7 @@ mod rust;
 mod source;
 mod suite;
 mod tree;
+mod versions;
 mod words;
 
 use std::collections::BTreeMap;
@@ -85,6 +86,7 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
     findings.extend(modules::check(&sources));
     findings.extend(hints::check(&sources));
     findings.extend(features::findings(root)?);
+    findings.extend(versions::findings(root, &files)?);
     for path in files.iter().filter(|path| promises::concerns(path)) {
         let text = disk::text_if_exists(root, path)?.unwrap_or_default();
         findings.extend(promises::check(path, &text, &sources));
