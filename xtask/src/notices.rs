@@ -14,8 +14,12 @@ const USAGE: &str = "usage: cargo xtask notices [--update]";
 /// The packages with binaries that are distributed.
 const DISTRIBUTED: [&str; 3] = ["opkeep-capi", "opkeep-cli", "opkeep-python"];
 
-/// Crates of other systems are not linked.
-const PLATFORM: &str = "x86_64-unknown-linux-gnu";
+/// The platforms of what is distributed: crates of other systems are not linked.
+const PLATFORMS: [&str; 3] =
+    ["x86_64-unknown-linux-gnu", "x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
+
+/// The libraries of the Rust toolchain that static binaries contain.
+const STATIC: &str = include_str!("notices/static.md");
 
 const HEAD: &str = "\
 # Third-party software
@@ -34,7 +38,11 @@ pub(crate) fn notices(args: &[String]) -> Result<(), String> {
         [flag] if flag == "--update" => true,
         [other, ..] => return Err(format!("found `{other}`\n{USAGE}")),
     };
-    let crates = linked(&disk::resolved(PLATFORM)?)?;
+    let mut crates = BTreeSet::new();
+    for platform in PLATFORMS {
+        crates.extend(linked(&disk::resolved(platform)?)?);
+    }
+    let crates: Vec<Crate> = crates.into_iter().collect();
     let texts = crates.iter().map(licence_texts).collect::<Result<Vec<_>, _>>()?;
     let document = document(&crates, &texts);
     let committed = disk::text_if_exists(Path::new("."), DOCUMENT)?.unwrap_or_default();
@@ -153,6 +161,8 @@ fn document(crates: &[Crate], texts: &[Vec<String>]) -> String {
         document.push_str(&format!("\n## {}\n", crates.join(", ")));
         texts.iter().for_each(|text| document.push_str(&format!("\n````text\n{text}\n````\n")));
     }
+    document.push('\n');
+    document.push_str(STATIC);
     document
 }
 
@@ -228,6 +238,6 @@ mod tests {
         let document = document(&crates, &texts.map(|text| vec![text.to_owned()]));
         let expected = "| a | 1.0.0 | MIT |\n| b | 1.0.0 | MIT |\n| c | 1.0.0 | MIT |\n\n\
             ## a 1.0.0, c 1.0.0\n\n````text\nsame\n````\n\n## b 1.0.0\n\n````text\nother\n````\n";
-        assert_eq!(document, format!("{HEAD}{expected}"));
+        assert_eq!(document, format!("{HEAD}{expected}\n{STATIC}"));
     }
 }
