@@ -89,6 +89,7 @@ pub(crate) struct Acl {
 impl Acl {
     /// Loads the library at `path`; the system's loader looks up a bare name.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
+        opkeep_backend::check_dynamic_loading().map_err(|error| error.to_string())?;
         // SAFETY: loading runs the library's initialisers, which must be sound. The library is the vendor's runtime, which the
         // machine's administrator installed; like every program that uses the device, this one trusts it.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };

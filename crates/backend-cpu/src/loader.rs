@@ -4,7 +4,7 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 
 use opkeep_artifact::Artifact;
-use opkeep_backend::{BackendError, LoadedKernel, Loader, Slot};
+use opkeep_backend::{BackendError, LoadedKernel, Loader, Slot, check_dynamic_loading};
 use opkeep_cann_meta::{BlockDim, Json, KernelMeta};
 use opkeep_descriptor::{Arg, Job};
 use opkeep_digest::Digest;
@@ -18,6 +18,7 @@ pub(crate) struct CpuLoader;
 
 impl Loader for CpuLoader {
     fn load(&self, artifact: &Artifact, job: &Job) -> Result<Box<dyn LoadedKernel>, BackendError> {
+        check_dynamic_loading()?;
         let refuse =
             |kernel: &str, problem: String| BackendError::Load { kernel: kernel.to_owned(), problem };
         let meta = KernelMeta::parse(&artifact.metadata).map_err(|error| refuse("?", error.to_string()))?;

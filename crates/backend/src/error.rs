@@ -113,6 +113,12 @@ pub enum BackendError {
         /// The loader's reason.
         problem: String,
     },
+    /// This program loads no shared objects.
+    #[error(
+        "this program is statically linked, so it cannot load kernels or a vendor's runtime; it compiles, checks and \
+         stores kernels"
+    )]
+    StaticProgram,
     /// A launch with buffers that do not fit the kernel.
     #[error("kernel `{kernel}`: {what}: expected {expected}, found {found}")]
     Launch {

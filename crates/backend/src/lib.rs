@@ -16,6 +16,7 @@
 
 mod backend;
 mod context;
+mod dynamic_loading;
 mod error;
 mod loader;
 mod registry;
@@ -23,6 +24,7 @@ mod slot;
 
 pub use backend::{Backend, CompileRequest, Support};
 pub use context::{Context, Diagnostics};
+pub use dynamic_loading::check_dynamic_loading;
 pub use error::{BackendError, Unsupported};
 pub use loader::{Buffer, LoadedKernel, Loader};
 pub use opkeep_digest::FileDigests;

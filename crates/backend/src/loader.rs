@@ -17,7 +17,8 @@ pub trait Loader: Send + Sync {
     /// the marks that the compiler left for that. It cannot check what the code does: a kernel is trusted as a program is.
     ///
     /// # Errors
-    /// [`BackendError::Load`], or [`BackendError::Unsupported`] for a job whose launch the loader does not know.
+    /// [`BackendError::Load`], [`BackendError::Unsupported`] for a job whose launch the loader does not know, or
+    /// [`BackendError::StaticProgram`].
     fn load(&self, artifact: &Artifact, job: &Job) -> Result<Box<dyn LoadedKernel>, BackendError>;
 }
 

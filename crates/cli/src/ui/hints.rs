@@ -93,11 +93,16 @@ fn of_build(error: &BuildError) -> Option<String> {
     }
 }
 
+/// What runs kernels where this program cannot.
+const DYNAMIC_COMMAND: &str = "a dynamically linked opkeep (from a Debian package, pip or cargo) runs kernels, and takes them from \
+     the same store";
+
 fn of_backend(error: &BackendError) -> Option<String> {
     match error {
         BackendError::UnkeyedRead { .. } => Some(
             "--toolchain-input PATH or OPKEEP_TOOLCHAIN_INPUTS declares an input of the toolchain".to_owned(),
         ),
+        BackendError::StaticProgram => Some(DYNAMIC_COMMAND.to_owned()),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use opkeep::{Config, Engine, Graph, Session};
-use opkeep_backend::Backend;
+use opkeep_backend::{Backend, BackendError, check_dynamic_loading};
 use opkeep_backend_cpu::{CpuBackend, landlock_abi};
 use opkeep_descriptor::BuildSpec;
 use opkeep_fs::{CancelToken, TempDir};
@@ -17,6 +17,7 @@ use crate::commands::targets::ascend::ascend;
 use crate::flags::compile::CompileArgs;
 use crate::setup;
 use crate::ui::env;
+use crate::ui::hints::hints;
 use crate::ui::output::chain;
 
 /// The time limit of a query to a compiler, and of the compile of the test kernel.
@@ -52,10 +53,11 @@ pub(super) fn cpu(common: &CompileArgs) -> Vec<Row> {
     let target = if is_needed { common.target() } else { "cpu" };
     let begin = Instant::now();
     rows.push(match try_kernel(backend, target, scratch.path(), common.deadline().min(COMPILE)) {
-        Ok(()) => {
+        Ok(Tried::Ran) => {
             let time = begin.elapsed().as_secs_f64();
             Row::ok("test kernel", format!("compiled for {target}, loaded and run in {time:.1} s"))
         }
+        Ok(Tried::Compiled(reason)) => not_run(target, reason),
         Err(error) => Row::error("test kernel", &error)
             .help(
                 "`opkeep build` keeps the source and the output of a failed compile, and names the directory",
@@ -69,13 +71,27 @@ fn is_cpu(target: &str) -> bool {
     target == "cpu" || target.starts_with("cpu-")
 }
 
+/// What was done with the test kernel.
+enum Tried {
+    Ran,
+    /// It was not run, since this program loads no kernels.
+    Compiled(BackendError),
+}
+
+/// A build needs no more than that the kernel was compiled.
+fn not_run(target: &str, reason: BackendError) -> Row {
+    let error = anyhow::Error::new(reason);
+    let row = Row::note("test kernel", format!("compiled for {target}, not run: {error}"));
+    hints(&error).into_iter().fold(row, Row::help)
+}
+
 /// Compiles the kernel of a sum, loads it, and compares what it computes. Nothing is stored.
 fn try_kernel(
     backend: Arc<CpuBackend>,
     target: &str,
     work_dir: &Path,
     timeout: Duration,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Tried> {
     let mut graph = Graph::new("doctor");
     let (x, bias) = (graph.input("x", "float32", [2, 3]), graph.input("bias", "float32", [3]));
     let sum = graph.node("sum", "Add", &[x, bias], [])?;
@@ -88,6 +104,9 @@ fn try_kernel(
     if let Some(kernel) = report.kernels.iter().find(|kernel| kernel.artifact.is_none()) {
         anyhow::bail!(kernel.reason.clone().unwrap_or_else(|| "no reason was given".to_owned()));
     }
+    if let Err(reason) = check_dynamic_loading() {
+        return Ok(Tried::Compiled(reason));
+    }
     let session = Session::new(&graph, &report, backend.loader().context("there is no loader here")?)?;
     let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
     let inputs = [bytes(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]), bytes(&[1.0, 2.0, 3.0])];
@@ -95,7 +114,7 @@ fn try_kernel(
     let outputs = session.run(&inputs, NonZeroUsize::MIN, &CancelToken::new(), |_| {})?;
     let sum = outputs.first().context("the kernel has no output")?;
     ensure!(sum.bytes() == bytes(&[1.0, 3.0, 5.0, 4.0, 6.0, 8.0]), "the kernel computes wrong values");
-    Ok(())
+    Ok(Tried::Ran)
 }
 
 /// Landlock, by which compiles are confined.
@@ -145,4 +164,18 @@ pub(super) fn cann(common: &CompileArgs) -> Vec<Row> {
         });
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::Status;
+    use super::*;
+
+    #[test]
+    fn a_static_command_is_a_note_that_says_what_runs_kernels() {
+        let row = not_run("cpu", BackendError::StaticProgram);
+        assert_eq!((row.status, row.prevents_builds), (Status::Note, false));
+        assert!(row.finding.starts_with("compiled for cpu, not run: this program is statically linked"));
+        assert!(row.help[0].contains("dynamically linked opkeep"), "{:?}", row.help);
+    }
 }

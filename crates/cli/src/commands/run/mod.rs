@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use opkeep::{BuildReport, KernelReport, NodeTiming, Request, RunError, Session};
-use opkeep_backend::{Backend, Buffer, Slot};
+use opkeep_backend::{Backend, Buffer, Slot, check_dynamic_loading};
 use opkeep_descriptor::Job;
 use opkeep_fs::CancelToken;
 use opkeep_ops::Graph;
@@ -41,7 +41,8 @@ use tensors::{ComparisonOutput, TensorOutput, comparison_text, tensor_text};
 /// The details of run.
 const DETAILS: &str = "\
 Exit code 0: the model ran, and its outputs are equal to the references; 1: a kernel failed, or an
-output differs; 2: the model or an input cannot be read.
+output differs; 2: the model or an input cannot be read, or this command is statically linked, so
+that it cannot load kernels.
 
 Examples:
   opkeep run model.onnx --input x.pb --compare y.pb
@@ -87,6 +88,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
+    check_dynamic_loading()?;
     let cancel = output.cancel_on_signal();
     let settings = setup::remote_settings(&args.remote, &args.trust)?;
     let (remote, trust) = (settings.remote()?, settings.trust()?);
