@@ -100,6 +100,20 @@ pub(crate) fn empty_directory(path: &Path) -> Result<(), String> {
     fs::create_dir_all(path).map_err(message)
 }
 
+/// Copies a file, or a directory with all that is in it.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let names = [from, to].map(|path| path.to_string_lossy().into_owned());
+    output("cp", &["-a", "--", &names[0], &names[1]], None).map(drop)
+}
+
+/// Lets all users run a file.
+#[cfg(test)]
+pub(crate) fn make_executable(path: &Path) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let done = fs::set_permissions(path, fs::Permissions::from_mode(0o755));
+    done.map_err(|error| format!("cannot make `{}` executable: {error}", path.display()))
+}
+
 /// Removes a file or a directory.
 pub(crate) fn remove(path: &Path) -> Result<(), String> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };

@@ -6,6 +6,7 @@ mod benches;
 mod cargo;
 mod conformance;
 mod disk;
+mod dist;
 mod docs;
 mod findings;
 mod frameworks;
@@ -58,6 +59,11 @@ const TASKS: &[(&str, &str, Task)] = &[
         "guard",
         "count instructions beside the committed figures; needs valgrind; --update commits",
         guard::guard,
+    ),
+    (
+        "dist",
+        "make the archives of the command, --target TRIPLE of one platform; --check builds twice and compares; needs musl",
+        dist::dist,
     ),
     ("findings", "compare FINDINGS.md with the validator's codes; --update writes it", findings::findings),
     (
