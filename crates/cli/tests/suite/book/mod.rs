@@ -26,10 +26,11 @@ const ELSEWHERE: [(&str, &str); 4] = [
 ];
 
 /// The reasons why a block is not run. A block with the reason has one of the words, or the reason is not its own.
-const REASONS: [(&str, &[&str]); 6] = [
+const REASONS: [(&str, &[&str]); 7] = [
     ("needs CANN", &["Ascend", "kernel_meta/"]),
     ("needs MindSpore", &["mindspore", "train.py"]),
     ("needs a server", &["redis", "s3:", "grpc"]),
+    ("needs a builder of images", &["buildah", "podman"]),
     ("needs two users", &["chgrp", "--trusted-owner"]),
     ("installs", &["cargo install", "pip install", "apt-get", "git clone"]),
     ("builds the project", &["cargo "]),
