@@ -32,7 +32,7 @@ const REASONS: [(&str, &[&str]); 7] = [
     ("needs a server", &["redis", "s3:", "grpc"]),
     ("needs a builder of images", &["buildah", "podman"]),
     ("needs two users", &["chgrp", "--trusted-owner"]),
-    ("installs", &["cargo install", "pip install", "apt-get", "git clone"]),
+    ("installs", &["cargo install", "pip install", "apt-get", "git clone", "tar -xzf"]),
     ("builds the project", &["cargo "]),
 ];
 
