@@ -28,6 +28,15 @@ struct Bundled {
 /// The crates that compile code which is not Rust, and that code. A crate that is missing here is an error.
 const BUNDLED: &[Bundled] = &[
     Bundled {
+        crate_name: "libmimalloc-sys",
+        name: "mimalloc-c",
+        licence: "MIT",
+        // The crate does not state the version.
+        identity: |version| {
+            Some((format!("in libmimalloc-sys {version}"), "pkg:github/microsoft/mimalloc".to_owned()))
+        },
+    },
+    Bundled {
         crate_name: "ring",
         name: "boringssl",
         licence: "Apache-2.0 AND ISC",
