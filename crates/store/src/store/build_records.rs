@@ -118,7 +118,7 @@ impl Store {
     pub const MAX_BUILD_RECORDS_BYTES: u64 = 8 << 20;
     /// The maximum number of bytes of one record.
     pub const MAX_BUILD_RECORD_BYTES: usize = 1 << 20;
-    /// The maximum number of records of each kind whose builds began within one second.
+    /// So many records of each kind of builds that began within one second are enough: a process that finds them adds none.
     pub const MAX_BUILD_RECORDS_PER_SECOND: usize = 10;
 
     /// Adds the record `text` of a build that began at `began`, and removes the oldest ones beyond the bounds. Processes that add at
