@@ -90,8 +90,10 @@ impl<'a> BuildExplainer<'a> {
 
     /// Takes the result of a search that has ended.
     fn take(&self, search: NearestSearch<'_>, history: Option<&StoreHistory>) {
-        let explained = search.explained(history, |index| self.missing[index].1.reason.clone());
-        explained.into_iter().for_each(|(index, miss)| self.add(index, miss));
+        for (index, explained) in search.explained(history) {
+            let why = self.missing[index].1.reason.clone();
+            self.add(index, MissExplanation { why, ..explained });
+        }
     }
 
     fn add(&self, index: usize, miss: MissExplanation) {

@@ -204,6 +204,10 @@ impl<'a> StoreTargets<'a> {
 
     /// Finds the nearest entries of absent kernels, in one pass over each target, and what is known of their own.
     fn add_nearest(&self, plan: &BuildPlan<'_>, explanations: &mut [Explanation], cancel: &CancelToken) {
+        // The mode is the reason then, whatever is stored.
+        if !self.setup.config.mode.reads() {
+            return;
+        }
         let mut searches = Vec::new();
         for (target, store) in &self.targets {
             let Ok(store) = store else { continue };
@@ -223,9 +227,11 @@ impl<'a> StoreTargets<'a> {
         let history = self.store.as_ref().map(|store| StoreHistory::read(store, &keys));
         for mut search in searches {
             search.run(|| !cancel.is_cancelled());
-            let explained = search.explained(history.as_ref(), |_| Miss::Absent.to_string());
-            for (at, miss) in explained {
-                explanations[at].status = CacheStatus::Miss(miss);
+            for (at, explained) in search.explained(history.as_ref()) {
+                if let CacheStatus::Miss(miss) = &mut explanations[at].status {
+                    let why = std::mem::take(&mut miss.why);
+                    *miss = MissExplanation { why, ..explained };
+                }
             }
         }
     }

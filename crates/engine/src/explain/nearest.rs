@@ -151,13 +151,10 @@ impl<'a> NearestSearch<'a> {
         &self.keys
     }
 
-    /// Returns the explanations of the missing kernels, each with the caller's number for it. `why` is the reason of each. Unless all
-    /// entries were compared, only kernels of the same job are named: one of another job says nothing while one of the same may follow.
-    pub(crate) fn explained(
-        self,
-        history: Option<&StoreHistory>,
-        why: impl Fn(usize) -> String,
-    ) -> Vec<(usize, MissExplanation)> {
+    /// Returns the explanations of the missing kernels, each with the caller's number for it, and without the reason of the look-up. Unless
+    /// all entries were compared, only kernels of the same job are named: one of another job says nothing while one of the same may
+    /// follow.
+    pub(crate) fn explained(self, history: Option<&StoreHistory>) -> Vec<(usize, MissExplanation)> {
         let Self { store, missing, keys, configurations, is_complete, .. } = self;
         let mut former = history.map(|history| history.of_target(store, &keys)).unwrap_or_default();
         let explained =
@@ -172,7 +169,7 @@ impl<'a> NearestSearch<'a> {
                     nearest,
                     former: former.remove(keyed.key.digest()),
                     has_others: configurations[configuration].is_stored,
-                    ..MissExplanation::new(why(id))
+                    ..MissExplanation::new(String::new())
                 };
                 (id, explanation)
             });

@@ -102,6 +102,13 @@ fn a_kernel_that_is_not_looked_up_has_a_reason() {
     assert!(!bench.root().exists(), "explaining makes no store");
     build(&bench.engine(&backend), &[square()]);
     assert_eq!(why(&with_mode(&bench, &backend, CacheMode::Force)), "cache mode is force");
+    backend.upgrade("2");
+    assert_eq!(
+        why(&with_mode(&bench, &backend, CacheMode::Force)),
+        "cache mode is force",
+        "not the toolchain"
+    );
+    backend.upgrade("1");
 
     let mut debug = BuildSpec::new("null");
     debug.options.insert("op_debug_level".to_owned(), "1".into());
