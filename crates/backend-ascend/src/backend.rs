@@ -21,6 +21,7 @@ use opkeep_descriptor::{BuildSpec, Job, Op, ResolvedSpec, debug_enabled};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::{CancelToken, Fs};
 use opkeep_ops::Graph;
+use opkeep_text::counted;
 
 use crate::NAME;
 use crate::compile::driver::{ActiveDriver, active_driver, environment, pool, tool_dir};
@@ -170,9 +171,11 @@ impl AscendBackend {
         let (files, directories) = self.config(&cx, &record)?.reach().counts();
         let watched = record.watched();
         Ok(format!(
-            "compiles are {}: keys cover {files} files and all of {directories} directories; if one of {watched} other \
+            "compiles are {}: keys cover {files} and all of {directories}; if one of {watched} other \
              directories changes, the toolkit is probed again",
-            record.guards
+            record.guards,
+            files = counted(files, "file"),
+            directories = counted(directories, "directory")
         ))
     }
 

@@ -14,6 +14,7 @@ use opkeep_descriptor::options::{DEBUG_WORDS, check_value};
 use opkeep_descriptor::{BuildSpec, Job, OPTION_NAMES, ResolvedSpec, debug_enabled};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_fs::{CancelToken, Fs};
+use opkeep_text::counted;
 
 use crate::codegen::generate::{Generated, generate};
 use crate::compile::{self, CompileError};
@@ -270,7 +271,7 @@ impl CpuBackend {
     fn sources(&self, cx: &Context<'_>, source: Source) -> Result<Fingerprint, BackendError> {
         let Source { digest, lines, calls_libm } = source;
         let mut fingerprint = Fingerprint::new();
-        fingerprint.add("generated C", digest, format!("{lines} lines"));
+        fingerprint.add("generated C", digest, counted(lines, "line"));
         if calls_libm {
             let digest = self.in_use(cx)?.libm();
             fingerprint.add("libm", digest, format!("{:.12}", digest.to_string()));

@@ -4,6 +4,7 @@ use std::io;
 
 use opkeep_digest::Digest;
 use opkeep_store::Corruption;
+use opkeep_text::counted;
 use opkeep_trust::{RepeatedMember, SignaturesTooLarge};
 use thiserror::Error;
 
@@ -34,13 +35,19 @@ pub enum BundleError {
         found: u32,
     },
     /// The bundle does not end as one: the rest is missing, or something follows.
-    #[error("the bundle is incomplete: its {bytes} bytes do not end as those of a bundle; copy it again")]
+    #[error(
+        "the bundle is incomplete: its {bytes} do not end as those of a bundle; copy it again",
+        bytes = counted(*.bytes, "byte")
+    )]
     Incomplete {
         /// The number of bytes.
         bytes: u64,
     },
     /// A length is not the one that others state.
-    #[error("the bundle is damaged: {what} has {found} bytes, expected {expected}")]
+    #[error(
+        "the bundle is damaged: {what} has {found}, expected {expected}",
+        found = counted(*.found, "byte")
+    )]
     Length {
         /// The part with the length.
         what: &'static str,

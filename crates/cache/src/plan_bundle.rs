@@ -14,6 +14,7 @@ use opkeep_bundle::{BundleBlock, BundleReader, BundleWriter, CompressedBlock, In
 use opkeep_digest::Digest;
 use opkeep_fs::map;
 use opkeep_store::{Entry, Lookup};
+use opkeep_text::counted;
 
 use crate::fetch::FetchReport;
 use crate::miss::Miss;
@@ -92,7 +93,10 @@ impl Target {
     ) -> Result<(), Refusal> {
         let damaged = |reason: String| Err(Refusal::damaged(reason));
         if content.len() > MAX_BYTES {
-            return damaged(format!("it has {} bytes, at most {MAX_BYTES} are allowed", content.len()));
+            return damaged(format!(
+                "it has {}, at most {MAX_BYTES} are allowed",
+                counted(content.len(), "byte")
+            ));
         }
         let mut reader = BundleReader::open(Cursor::new(content)).map_err(Refusal::damaged)?;
         if reader.index().plan() != Some(plan) || reader.index().target() != self.name {
@@ -101,7 +105,10 @@ impl Target {
         self.trust.check_bundle(&reader)?;
         // Compressed, a block may be 32768 times smaller.
         if let Some(block) = too_large_block(reader.index()) {
-            return damaged(format!("it has a block of {block} bytes, at most {MAX_BYTES} are allowed"));
+            return damaged(format!(
+                "it has a block of {block}, at most {MAX_BYTES} are allowed",
+                block = counted(block, "byte")
+            ));
         }
         let wanted: HashSet<&Digest> = wanted.iter().collect();
         for number in 0..reader.index().block_count() {
@@ -118,7 +125,7 @@ impl Target {
         let lacks = wanted.iter().filter(|key| reader.index().find(&self.name, key).is_none()).count();
         match lacks {
             0 => Ok(()),
-            _ => damaged(format!("it lacks {lacks} entries of its plan")),
+            _ => damaged(format!("it lacks {lacks} of its plan", lacks = counted(lacks, "entry"))),
         }
     }
 

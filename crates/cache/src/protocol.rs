@@ -198,11 +198,11 @@ impl Protocol<'_> {
                 Ok(TryLockOutcome::Held(mut waiter)) => {
                     if waiter.is_stale(self.stale_after()) {
                         let text = format!(
-                            "the process that compiles the entry `{}` gave no heartbeat for {} seconds: this one compiles it, \
+                            "the process that compiles the entry `{}` gave no heartbeat for {} s: this one compiles it, \
                              too. If the other one is stopped, resume or end it: it holds the lock `{}`",
                             self.key,
                             self.stale_after().as_secs_f64(),
-                            waiter.path().display(),
+                            waiter.path().display()
                         );
                         store.cancel_wait(waiter);
                         return without(UnsharedReason::HolderStale, &text);

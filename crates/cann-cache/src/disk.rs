@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use opkeep_fs::{Dir, FileKind, FileStat, FileState};
+use opkeep_text::counted;
 use rustix::fs::{FlockOperation, Mode, OFlags, Timespec, Timestamps, fcntl_lock, openat};
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
@@ -129,7 +130,7 @@ fn read(dir: &Dir, name: &str, flags: OFlags, limit: u64, buffer: &mut Vec<u8>) 
     buffer.clear();
     (&file).take(limit + 1).read_to_end(buffer)?;
     if buffer.len() as u64 > limit {
-        return Err(io::Error::other(format!("it has more than {limit} bytes")));
+        return Err(io::Error::other(format!("it has more than {limit}", limit = counted(limit, "byte"))));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use opkeep_digest::Digest;
 use opkeep_digest::FileDigests;
+use opkeep_text::counted;
 
 use crate::disk::files;
 use crate::disk::tree;
@@ -93,7 +94,7 @@ impl fmt::Display for Soc {
                 let (cube_arch, vector_arch) = (&self.cube_arch, &self.vector_arch);
                 write!(f, "{cube} cube cores {cube_arch}, {vector} vector cores {vector_arch})")
             }
-            _ => write!(f, "{} cores {})", self.ai_cores, self.cube_arch),
+            _ => write!(f, "{} {})", counted(self.ai_cores, "core"), self.cube_arch),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use opkeep_text::counted;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
@@ -98,7 +99,7 @@ impl FromStr for Digest {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refuse = |found: String| ParseDigestError { text: text.chars().take(80).collect(), found };
         if text.len() != 64 {
-            return Err(refuse(format!("{} bytes", text.len())));
+            return Err(refuse(counted(text.len(), "byte")));
         }
         let mut bytes = [0; 32];
         for (at, (byte, pair)) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)).enumerate() {

@@ -3,6 +3,7 @@
 use opkeep_cache::{CacheError, PublishError};
 use opkeep_kernel_entry::MAX_GROUP_FILES;
 use opkeep_store::MAX_ENTRY_BYTES;
+use opkeep_text::counted;
 use opkeep_validator::Finding;
 use thiserror::Error;
 
@@ -50,13 +51,16 @@ pub enum EmbedError {
         name: String,
     },
     /// A group that is larger than an entry may be.
-    #[error("the group has {found} bytes, more than an entry may have ({MAX_ENTRY_BYTES} with its record)")]
+    #[error(
+        "the group has {found}, more than an entry may have ({MAX_ENTRY_BYTES} with its record)",
+        found = counted(*.found, "byte")
+    )]
     TooLarge {
         /// The number of bytes of the files.
         found: u64,
     },
     /// A text of a key or a record that is longer than reports can show.
-    #[error("{what} has {found} bytes, more than {MAX_TEXT_BYTES}")]
+    #[error("{what} has {found}, more than {MAX_TEXT_BYTES}", found = counted(*.found, "byte"))]
     TextTooLong {
         /// What the text is.
         what: &'static str,

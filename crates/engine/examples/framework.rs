@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{} is {}, for {}", kernel.name, kernel.outcome, kernel.requested_by.join(", "));
     }
     if let Some(placed) = report.view {
-        println!("{} kernels are where the framework looks for them", placed?.names.len());
+        println!("kernels where the framework looks for them: {}", placed?.names.len());
     }
 
     println!("one by one, from three threads:");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opkeep_artifact::Artifact;
+use opkeep_text::counted;
 
 use crate::{KernelError, MissExplanation, Outcome, Tier, WarningKind};
 
@@ -190,17 +191,16 @@ impl Event<'_> {
 
 impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let s = |count: usize| if count == 1 { "" } else { "s" };
         match self {
             Self::Planned { operators, kernels } => {
-                write!(f, "{operators} operator{}, {kernels} kernel{}", s(*operators), s(*kernels))
+                write!(f, "{}, {}", counted(*operators, "operator"), counted(*kernels, "kernel"))
             }
             Self::Hit { kernel, tier: Tier::Remote, .. } => {
                 write!(f, "reused {kernel} from the remote cache")
             }
             Self::Hit { kernel, .. } => write!(f, "reused {kernel}"),
             Self::LookedUp { missing, .. } => {
-                write!(f, "{} kernel{} to build", missing.len(), s(missing.len()))
+                write!(f, "{} to build", counted(missing.len(), "kernel"))
             }
             Self::Explained { kernel, miss } => write!(f, "{kernel} is missing: {miss}"),
             Self::Started { kernel } => write!(f, "compiling {kernel}"),
@@ -213,10 +213,11 @@ impl fmt::Display for Event<'_> {
                 write!(f, "the stale lease of another host is taken over; compiling here: {kernel}")
             }
             Self::Sent { kernels, bytes } => {
-                write!(f, "sent {kernels} kernel{} to the remote cache, {bytes} bytes", s(*kernels))
+                let (kernels, bytes) = (counted(*kernels, "kernel"), counted(*bytes, "byte"));
+                write!(f, "sent {kernels} to the remote cache, {bytes}")
             }
             Self::NotSent { kernels, reason, .. } => {
-                write!(f, "{kernels} kernel{} not sent: {reason}", s(*kernels))
+                write!(f, "{} not sent: {reason}", counted(*kernels, "kernel"))
             }
             Self::RemotePaused => {
                 f.write_str("the remote cache is not used for a while: its last calls failed")

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use opkeep_text::counted;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, Uid};
 use rustix::io::{Errno, retry_on_intr};
@@ -496,7 +497,7 @@ impl FileRead {
             Self::Complete(file) => return Ok(Some(file)),
             Self::Missing => return Ok(None),
             Self::Failed(error) => return Err(error),
-            Self::TooLarge(file) => &*format!("{} bytes, which is too many", file.len),
+            Self::TooLarge(file) => &*format!("{}, which is too many", counted(file.len, "byte")),
             Self::Changing => "one that changed whenever it was read",
             Self::Link => "a symbolic link",
             Self::NotAFile => "a directory, pipe or device",

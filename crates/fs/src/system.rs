@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use opkeep_text::counted;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::geteuid;
@@ -264,7 +265,10 @@ impl Fs {
     ) -> io::Result<Vec<u8>> {
         let length = metadata.len();
         if length > limit {
-            return Err(io::Error::other(format!("it has {length} bytes, at most {limit} are read")));
+            return Err(io::Error::other(format!(
+                "it has {length}, at most {limit} are read",
+                length = counted(length, "byte")
+            )));
         }
         self.watch.permit(FsOp::Read, path, None, length as usize)?;
         // Files of /proc report no length.

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use opkeep_digest::Digest;
+use opkeep_text::counted;
 use thiserror::Error;
 
 use crate::KernelFileKind;
@@ -60,8 +61,10 @@ pub enum ViewError {
     },
     /// The bytes from the caller do not have the announced digest or length.
     #[error(
-        "kernel `{stem}`: its {kind} is not what was announced: expected {expected_len} bytes with digest \
-         {expected}, found {found_len} bytes with digest {found}; build the kernel again"
+        "kernel `{stem}`: its {kind} is not what was announced: expected {expected_len} with digest \
+         {expected}, found {found_len} with digest {found}; build the kernel again",
+        expected_len = counted(*.expected_len, "byte"),
+        found_len = counted(*.found_len, "byte")
     )]
     Content {
         /// The stem.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use opkeep_text::counted;
 use thiserror::Error;
 
 use crate::model_error::{Listed, ModelError, Problem};
@@ -31,7 +32,10 @@ pub enum OnnxError {
         found: &'static str,
     },
     /// A file that exceeds the size limit.
-    #[error("`{path}` has {bytes} bytes, more than the {limit} that {expected} may have; {help}")]
+    #[error(
+        "`{path}` has {bytes}, more than the {limit} that {expected} may have; {help}",
+        bytes = counted(*.bytes, "byte")
+    )]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -58,8 +62,9 @@ pub enum OnnxError {
     },
     /// The file ends before its content does.
     #[error(
-        "`{path}` is not {expected}, or was cut off: {within} at byte {at} is {missing} bytes longer than the file; is \
-         the file complete?"
+        "`{path}` is not {expected}, or was cut off: {within} at byte {at} is {missing} longer than the \
+         file; is the file complete?",
+        missing = counted(*.missing, "byte")
     )]
     Truncated {
         /// The file.
@@ -85,8 +90,10 @@ pub enum OnnxError {
     },
     /// Decoding the content would need disproportionately more memory than the file's size.
     #[error(
-        "`{path}`, a file of {bytes} bytes, would take more than {limit} bytes of memory besides its tensors, by {within} \
-         at byte {at}; no exporter is known to write such models"
+        "`{path}`, a file of {bytes}, would take more than {limit} of memory besides its tensors, by \
+         {within} at byte {at}; no exporter is known to write such models",
+        bytes = counted(*.bytes, "byte"),
+        limit = counted(*.limit, "byte")
     )]
     Exhausting {
         /// The file.
@@ -166,7 +173,7 @@ pub enum TensorProblem {
         found: i64,
     },
     /// More dimensions than frameworks support.
-    #[error("it has {found} dimensions, expected at most {limit}")]
+    #[error("it has {found}, expected at most {limit}", found = counted(*.found, "dimension"))]
     Rank {
         /// The number of dimensions.
         found: usize,
@@ -174,7 +181,7 @@ pub enum TensorProblem {
         limit: usize,
     },
     /// More elements than fit into memory.
-    #[error("its dimensions {dims:?} make more than {limit} elements")]
+    #[error("its dimensions {dims:?} make more than {limit}", limit = counted(*.limit, "element"))]
     TooManyElements {
         /// Its shape.
         dims: Vec<i64>,
@@ -182,7 +189,10 @@ pub enum TensorProblem {
         limit: u64,
     },
     /// No elements, although the shape has some.
-    #[error("it has {expected} elements by its shape, and none in the file")]
+    #[error(
+        "it has {expected} by its shape, and none in the file",
+        expected = counted(*.expected, "element")
+    )]
     NoData {
         /// The number of elements of the shape.
         expected: u64,
@@ -234,7 +244,10 @@ pub enum TensorProblem {
         found: i32,
     },
     /// More bytes than are read at once.
-    #[error("it has {bytes} bytes of elements, more than the {limit} that are read at once")]
+    #[error(
+        "it has {bytes} of elements, more than the {limit} that are read at once",
+        bytes = counted(*.bytes, "byte")
+    )]
     TooLarge {
         /// The number of bytes.
         bytes: u64,
@@ -299,7 +312,10 @@ pub enum ExternalError {
         found: &'static str,
     },
     /// A length that differs from the tensor's.
-    #[error("`length` of its external data is {found}, expected {expected} bytes by its type and shape")]
+    #[error(
+        "`length` of its external data is {found}, expected {expected} by its type and shape",
+        expected = counted(*.expected, "byte")
+    )]
     Length {
         /// The length by type and shape.
         expected: u64,
@@ -308,8 +324,10 @@ pub enum ExternalError {
     },
     /// The file ends before the tensor.
     #[error(
-        "its {bytes} bytes begin at byte {offset} of `{path}`, which has {found} bytes; is that file complete, and of this \
-         model?"
+        "its {bytes} begin at byte {offset} of `{path}`, which has {found}; is that file complete, and of \
+         this model?",
+        bytes = counted(*.bytes, "byte"),
+        found = counted(*.found, "byte")
     )]
     TooShort {
         /// The file.
@@ -328,7 +346,10 @@ pub enum ExternalError {
 #[non_exhaustive]
 pub enum NpyError {
     /// The file ends within its header.
-    #[error("it ends after {found} bytes, within a header of {expected}; is the file complete?")]
+    #[error(
+        "it ends after {found}, within a header of {expected}; is the file complete?",
+        found = counted(*.found, "byte")
+    )]
     Truncated {
         /// The header's length in bytes.
         expected: u64,
@@ -344,7 +365,7 @@ pub enum NpyError {
         minor: u8,
     },
     /// A header that exceeds the limit for a tensor's header.
-    #[error("its header has {found} bytes, expected at most {limit}")]
+    #[error("its header has {found}, expected at most {limit}", found = counted(*.found, "byte"))]
     LongHeader {
         /// The header's length.
         found: u64,

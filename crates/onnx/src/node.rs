@@ -4,6 +4,7 @@ use std::path::Path;
 
 use opkeep_descriptor::Attr;
 use opkeep_ops::{Constant, Graph, Origin, TensorId};
+use opkeep_text::counted;
 
 use crate::fold::{self, Folded};
 use crate::number::{self, Numbers};
@@ -196,8 +197,8 @@ impl Node<'_> {
         let shape = shape.into();
         if shape.len() > MAX_RANK {
             return Err(format!(
-                "it has an output of {} dimensions, expected at most {MAX_RANK}",
-                shape.len()
+                "it has an output of {}, expected at most {MAX_RANK}",
+                counted(shape.len(), "dimension")
             ));
         }
         let target = described(&shape);

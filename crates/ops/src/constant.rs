@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use opkeep_text::counted;
+
 /// The elements of a constant tensor. They are read or expanded only on demand.
 #[derive(Clone, Debug)]
 pub enum Constant {
@@ -35,7 +37,8 @@ impl Constant {
     pub fn copy_to(&self, out: &mut [u8]) -> io::Result<()> {
         match self {
             Self::Fill(element) if element.is_empty() || !out.len().is_multiple_of(element.len()) => {
-                let problem = format!("elements of {} bytes do not fill {}", element.len(), out.len());
+                let problem =
+                    format!("elements of {} do not fill {}", counted(element.len(), "byte"), out.len());
                 Err(io::Error::new(io::ErrorKind::InvalidData, problem))
             }
             Self::Fill(element) => {
@@ -62,14 +65,14 @@ struct InMemory(Arc<[u8]>);
 
 impl fmt::Debug for InMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.0.len())
+        f.write_str(&counted(self.0.len(), "byte"))
     }
 }
 
 impl Elements for InMemory {
     fn copy_to(&self, out: &mut [u8]) -> io::Result<()> {
         if self.0.len() != out.len() {
-            let problem = format!("{} bytes of elements, expected {}", self.0.len(), out.len());
+            let problem = format!("{} of elements, expected {}", counted(self.0.len(), "byte"), out.len());
             return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
         }
         out.copy_from_slice(&self.0);

@@ -1,5 +1,6 @@
 //! The error type of this crate.
 
+use opkeep_text::counted;
 use thiserror::Error;
 
 /// The reason why an operator is invalid.
@@ -63,7 +64,10 @@ pub enum OpsError {
         right: Vec<i64>,
     },
     /// A dimension that is not a size.
-    #[error("`{op_type}`: shape {shape:?} is not static, or has more than {limit} elements")]
+    #[error(
+        "`{op_type}`: shape {shape:?} is not static, or has more than {limit}",
+        limit = counted(*.limit, "element")
+    )]
     Shape {
         /// The operator's IR type.
         op_type: String,

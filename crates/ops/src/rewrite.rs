@@ -191,7 +191,7 @@ impl<'a> Rewriter<'a> {
         let kept = self.from.nodes().iter().filter(is_kept).count();
         let counts = [(kept, self.from.nodes().len()), (outputs.len(), self.from.outputs().len())];
         if let Some((found, expected)) = counts.into_iter().find(|(found, expected)| found != expected) {
-            let problem = format!("{found} nodes or outputs of {expected} are there");
+            let problem = format!("found {found} of {expected}: nodes or outputs are missing");
             return Err(OpsError::Misfit { op_type: self.from.name().to_owned(), problem });
         }
         for ((name, old), new) in self.from.outputs().iter().zip(outputs) {

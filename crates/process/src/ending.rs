@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use opkeep_text::counted;
 use rustix::process::{Resource, Signal, getrlimit};
 
 use opkeep_fs::Fs;
@@ -40,8 +41,7 @@ fn limit(resource: Resource) -> Option<u64> {
 fn file_size() -> String {
     match limit(Resource::Fsize) {
         Some(bytes) => format!(
-            "files may have {bytes} bytes at most here (`ulimit -f`, RLIMIT_FSIZE): raise it (`ulimit -f unlimited`)"
-        ),
+            "files may have {bytes} at most here (`ulimit -f`, RLIMIT_FSIZE): raise it (`ulimit -f unlimited`)", bytes = counted(bytes, "byte")),
         None => "a file met a limit on the size of files (RLIMIT_FSIZE), which the program set itself: there is none here"
             .to_owned(),
     }
@@ -65,7 +65,8 @@ fn address_space() -> Option<String> {
     let (bytes, flag, name) =
         limits.into_iter().find_map(|(resource, flag, name)| Some((limit(resource)?, flag, name)))?;
     Some(format!(
-        "programs may have {bytes} bytes of memory at most here (`ulimit {flag}`, {name}): raise it (`ulimit {flag} unlimited`)"
+        "programs may have {bytes} of memory at most here (`ulimit {flag}`, {name}): raise it (`ulimit {flag} unlimited`)",
+        bytes = counted(bytes, "byte")
     ))
 }
 
@@ -73,9 +74,10 @@ fn address_space() -> Option<String> {
 fn killed() -> String {
     if let Some(Memory { bytes, kills, path }) = own_memory() {
         return format!(
-            "its control group `{}` has {bytes} bytes of memory at most, and for want of it the system has killed {kills} of \
+            "its control group `{}` has {bytes} of memory at most, and for want of it the system has killed {kills} of \
              its programs so far: give it more memory, or run fewer compilers at once",
-            path.display()
+            path.display(),
+            bytes = counted(bytes, "byte")
         );
     }
     if let Some(seconds) = getrlimit(Resource::Cpu).maximum {

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use opkeep_text::counted;
+
 /// The number of bytes that are kept of the beginning, and of the end; the bytes between them are read and dropped.
 const KEPT: usize = 32 * 1024;
 /// The end of the output that an error message shows, in lines and in bytes.
@@ -31,7 +33,8 @@ impl BoundedBuffer {
     pub(crate) fn text(mut self) -> String {
         let mut bytes = self.head;
         if self.dropped > 0 {
-            bytes.extend(format!("\n[... {} bytes of output dropped ...]\n", self.dropped).bytes());
+            bytes
+                .extend(format!("\n[... {} of output dropped ...]\n", counted(self.dropped, "byte")).bytes());
         }
         bytes.extend(self.tail.make_contiguous().iter());
         String::from_utf8(bytes)

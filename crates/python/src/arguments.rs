@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use opkeep_digest::{Digest, Fingerprint};
+use opkeep_text::counted;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyString};
 
@@ -75,8 +76,10 @@ pub(crate) fn toolchain(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<Fi
             part.extract().map_err(|_| argument_error(argument, expected, &part))?;
         let bytes = digest.cast::<PyBytes>().map_err(|_| argument_error(argument, expected, &digest))?;
         let bytes: [u8; Digest::LEN] = bytes.as_bytes().try_into().map_err(|_| {
-            let problem =
-                format!("{argument}: expected {expected}, found one of {} bytes", bytes.as_bytes().len());
+            let problem = format!(
+                "{argument}: expected {expected}, found one of {}",
+                counted(bytes.as_bytes().len(), "byte")
+            );
             exception(value.py(), "ArgumentValueError", &problem)
         })?;
         toolchain.add(text(argument, &name)?, Digest::from_bytes(bytes), text(argument, &note)?);

@@ -2,6 +2,7 @@
 
 use opkeep_digest::Digest;
 use opkeep_embed::FileKey;
+use opkeep_text::counted;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
@@ -15,7 +16,7 @@ pub(crate) fn file_key(key: &Bound<'_, PyAny>) -> PyResult<FileKey> {
     };
     let bytes = if let Ok(bytes) = key.cast::<PyBytes>() {
         let bytes = bytes.as_bytes();
-        bytes.try_into().map_err(|_| invalid(format!("{} bytes", bytes.len())))?
+        bytes.try_into().map_err(|_| invalid(counted(bytes.len(), "byte")))?
     } else if let Ok(text) = key.cast::<PyString>() {
         // A text that is not valid Unicode is no key either.
         let text = text.to_string_lossy();

@@ -426,7 +426,7 @@ class BadInputTest(CacheTest):
             ({"toolchain": 3}, TypeError, "toolchain: expected tuples of .*, found `int`"),
             ({"toolchain": [("ptxas", digest)]}, TypeError, "toolchain: expected tuples of .*, found `tuple`"),
             ({"toolchain": [("ptxas", "d", "")]}, TypeError, "toolchain: expected tuples of .*, found `str`"),
-            ({"toolchain": [("ptxas", b"d", "")]}, ValueError, "toolchain: .*, found one of 1 bytes"),
+            ({"toolchain": [("ptxas", b"d", "")]}, ValueError, "toolchain: .*, found one of 1 byte"),
             ({"toolchain": [(3, digest, "")]}, TypeError, "toolchain: expected a text, found `int`"),
         ]
         for wrong, kind, text in cases:

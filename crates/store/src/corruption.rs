@@ -1,6 +1,7 @@
 //! Damage in the bytes of an entry.
 
 use opkeep_digest::Digest;
+use opkeep_text::counted;
 use thiserror::Error;
 
 /// Damage in the bytes of an entry.
@@ -22,7 +23,7 @@ pub enum Corruption {
         found: u32,
     },
     /// The number of bytes is wrong.
-    #[error("{what}: expected {expected} bytes, found {found}")]
+    #[error("{what}: expected {expected}, found {found}", expected = counted(*.expected, "byte"))]
     WrongLength {
         /// The part with the wrong length.
         what: &'static str,
@@ -68,7 +69,7 @@ pub enum Corruption {
         from: u64,
     },
     /// The file is larger than the largest entry.
-    #[error("the entry has {bytes} bytes, more than the {limit} that are read")]
+    #[error("the entry has {bytes}, more than the {limit} that are read", bytes = counted(*.bytes, "byte"))]
     TooLarge {
         /// The number of bytes of the file.
         bytes: u64,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use opkeep_text::counted;
 use thiserror::Error;
 
 impl StoreError {
@@ -133,7 +134,11 @@ pub enum StoreError {
         target: String,
     },
     /// An entry exceeds the bounds of the format.
-    #[error("an entry of {members} members and {bytes} bytes is too large: at most 64 members and 1 GiB")]
+    #[error(
+        "an entry of {members} and {bytes} is too large: at most 64 members and 1 GiB",
+        members = counted(*.members, "member"),
+        bytes = counted(*.bytes, "byte")
+    )]
     TooLarge {
         /// The number of the entry's members.
         members: usize,

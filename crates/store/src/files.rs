@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use crate::layout::{LOCK, NEW, PUT};
 use opkeep_fs::{Dir, FileStat, LockFile, RootedFs, TempFile, cannot_rename_new, unique_name};
+use opkeep_text::counted;
 
 /// Reads a file with one open, one fstat and one read.
 ///
@@ -16,7 +17,7 @@ pub(crate) fn read_whole(fs: &RootedFs, path: &Path, limit: u64) -> io::Result<V
     let (file, stat) = open(fs, path)?;
     match stat.state.len <= limit {
         true => read(fs, &file, path, stat.state.len),
-        false => Err(io::Error::other(format!("it has more than {limit} bytes"))),
+        false => Err(io::Error::other(format!("it has more than {limit}", limit = counted(limit, "byte")))),
     }
 }
 

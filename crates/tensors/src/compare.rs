@@ -3,6 +3,7 @@
 use std::fmt;
 
 use opkeep_onnx::{Tensor, ValueInfo};
+use opkeep_text::counted;
 
 use crate::element::{Element, elements};
 use crate::tolerance::{Allowed, Tolerance};
@@ -187,7 +188,7 @@ impl fmt::Display for ElementErrors {
         };
         let elements = match self.elements {
             1 => "1 element".to_owned(),
-            count => format!("{count} elements"),
+            count => counted(count, "element"),
         };
         match self.outside {
             0 => write!(f, "all {elements} within what is allowed")?,

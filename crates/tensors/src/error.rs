@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use opkeep_onnx::OnnxError;
+use opkeep_text::counted;
 use thiserror::Error;
 
 /// The role of a tensor in a model.
@@ -80,7 +81,7 @@ pub enum TensorError {
         given: usize,
     },
     /// A text has more or fewer values than its input has elements.
-    #[error("input {input} has shape {shape:?}: expected {expected} values, found {found}")]
+    #[error("input {input} has shape {shape:?}: the number of values is {found}, expected {expected}")]
     ValueCount {
         /// The input's index.
         input: usize,
@@ -126,7 +127,7 @@ pub enum TensorError {
         dtype: String,
     },
     /// There is not enough memory for an input.
-    #[error("no memory for an input of {bytes} bytes")]
+    #[error("no memory for an input of {bytes}", bytes = counted(*.bytes, "byte"))]
     OutOfMemory {
         /// The size of the input.
         bytes: usize,

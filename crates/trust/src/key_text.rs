@@ -1,6 +1,7 @@
 //! The texts of keys and signatures: `NAME:BASE64`.
 
 use base64ct::{Base64, Encoding};
+use opkeep_text::counted;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -27,9 +28,11 @@ pub enum KeyTextError {
     Name,
     /// What follows the `:` does not encode the right number of bytes.
     #[error(
-        "expected the base64 of {expected} bytes behind the `:`, {} characters with padding, found another text of {found} \
-         characters",
-        expected.div_ceil(3) * 4
+        "expected the base64 of {expected} behind the `:`, {} with padding, found another text of \
+         {found}",
+        counted(expected.div_ceil(3) * 4, "character"),
+        expected = counted(*.expected, "byte"),
+        found = counted(*.found, "character")
     )]
     Base64 {
         /// The number of bytes that are expected.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::str;
 
+use opkeep_text::counted;
 use thiserror::Error;
 
 use crate::signature::Signature;
@@ -137,9 +138,11 @@ impl FromIterator<Signature> for Signatures {
 /// The member with the signatures is larger than an entry may have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "the signatures have {lines} lines and {bytes} bytes, expected at most {} lines and {} bytes",
-    Signatures::MAX_LINES,
-    Signatures::MAX_BYTES
+    "the signatures have {lines} and {bytes}, expected at most {} and {}",
+    counted(Signatures::MAX_LINES, "line"),
+    counted(Signatures::MAX_BYTES, "byte"),
+    lines = counted(*.lines, "line"),
+    bytes = counted(*.bytes, "byte")
 )]
 pub struct SignaturesTooLarge {
     /// The number of lines.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use opkeep_text::counted;
+
 /// A name from a file for display: truncated to 240 characters, without control characters.
 pub(crate) fn shown(name: &[u8]) -> String {
     // Most names need no escapes.
@@ -39,7 +41,7 @@ impl fmt::Display for Count {
         match self.0 {
             0 => f.write_str("no kernel"),
             1 => f.write_str("1 kernel"),
-            kernels => write!(f, "{kernels} kernels"),
+            kernels => f.write_str(&counted(kernels, "kernel")),
         }
     }
 }

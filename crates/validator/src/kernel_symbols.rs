@@ -20,6 +20,7 @@ use object::LittleEndian as LE;
 use object::elf;
 use object::read::elf::{SectionHeader as _, Sym as _};
 use opkeep_artifact::{CheckId, ElfRules, Expectations, Format, MetadataRules};
+use opkeep_text::counted;
 use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 
@@ -290,7 +291,7 @@ impl<'a> SymbolRule<'a> {
         }
         let (size, expected) = (symbol.st_size(LE), self.bytes);
         if expected.map_or(size == 0, |bytes| size != bytes) {
-            let expected = expected.map_or("some bytes".to_owned(), |bytes| format!("{bytes} bytes"));
+            let expected = expected.map_or("some bytes".to_owned(), |bytes| counted(bytes, "byte"));
             wrong(&expected, &size.to_string());
         }
         let section = found.section.and_then(|section| elf.sections.section(section).ok());

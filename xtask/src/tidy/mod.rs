@@ -2,6 +2,7 @@
 
 mod arrows;
 mod attributes;
+mod counts;
 mod disk_access;
 mod features;
 mod finding;
@@ -78,6 +79,9 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
             findings.extend(source::check(path, &text));
             findings.extend(disk_access::check(path, &text));
             findings.extend(published.includes(path, &text));
+            if counts::concerns(path) {
+                findings.extend(counts::check(path, &text));
+            }
             findings.extend(fork_safety::check(path, &text));
             sources.insert(path.clone(), text);
         }

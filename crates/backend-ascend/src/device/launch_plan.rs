@@ -7,6 +7,7 @@ use opkeep_backend::{BackendError, Slot};
 use opkeep_cann_meta::{BlockDim, Json, KernelMeta, Magic, Parameter, Placeholder, TaskRation, Word};
 use opkeep_descriptor::{Arg, Job};
 use opkeep_digest::Digest;
+use opkeep_text::counted;
 
 use crate::NAME;
 
@@ -145,12 +146,16 @@ fn blocks(meta: &KernelMeta) -> Result<u32, String> {
 fn check_arguments(meta: &KernelMeta) -> Result<(), String> {
     if let Some(bytes @ 1..) = meta.op_para_size {
         return Err(format!(
-            "it takes {bytes} bytes of tiling data, which the operator's tiling function makes; only kernels without \
-             can be launched"
+            "it takes {bytes} of tiling data, which the operator's tiling function makes; only kernels without \
+             can be launched",
+            bytes = counted(bytes, "byte")
         ));
     }
     if let Some(space) = &meta.spec_workspace {
-        return Err(format!("it takes {} bytes for the status check of the whole device", space.size));
+        return Err(format!(
+            "it takes {} for the status check of the whole device",
+            counted(space.size, "byte")
+        ));
     }
     if meta.dynamic_param_mode.as_deref() == Some("folded_with_desc") {
         return Err("it takes descriptions of variadic tensors (dynamicParamMode is folded_with_desc)".into());
@@ -191,7 +196,10 @@ fn places(meta: &KernelMeta, job: &Job, inputs: usize, outputs: usize) -> Result
         }
     }
     if next != inputs {
-        return Err(format!("its operator takes {next} tensors, but the job feeds {inputs}"));
+        return Err(format!(
+            "its operator takes {next}, but the job feeds {inputs}",
+            next = counted(next, "tensor")
+        ));
     }
     next = 0;
     let given = job.ops.iter().flat_map(|op| &op.outputs);

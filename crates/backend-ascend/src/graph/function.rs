@@ -4,6 +4,7 @@ use opkeep_backend::{BackendError, Unsupported};
 use opkeep_cann_toolkit::{OpInfo, PortKind};
 use opkeep_descriptor::{Attr, OpFlags};
 use opkeep_ops::{Function, Node, func_name};
+use opkeep_text::counted;
 
 use crate::NAME;
 
@@ -50,7 +51,8 @@ fn attrs(node: &Node, info: &OpInfo) -> Result<Vec<Attr>, BackendError> {
 fn inputs(node: &Node, info: &OpInfo) -> Result<usize, BackendError> {
     let known = info.inputs.len();
     if let Some(more) = node.inputs.iter().skip(known).position(|ids| !ids.is_empty()) {
-        let problem = format!("input {} is given, but it has {known} inputs", known + more);
+        let problem =
+            format!("input {} is given, but it has {known}", known + more, known = counted(known, "input"));
         return Err(refused(node, problem));
     }
     if let Some(port) =

@@ -13,6 +13,7 @@ use opkeep_cann_toolkit::disk::dir_digest;
 use opkeep_cann_toolkit::first;
 use opkeep_digest::{Digest, Fingerprint, Hasher};
 use opkeep_fs::Fs;
+use opkeep_text::counted;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{io_error, toolkit_error};
@@ -303,7 +304,7 @@ impl Record {
             hasher.bytes(digest.as_bytes());
         }
         let digest = hasher.finish();
-        fingerprint.add(part, digest, format!("{} files, {:.12}", all.len(), digest.to_string()));
+        fingerprint.add(part, digest, format!("{}, {:.12}", counted(all.len(), "file"), digest.to_string()));
     }
 
     /// Adds modules, with one part for each package outside the standard library, then libraries, then other files.

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use opkeep_text::counted;
 use serde_json::Value;
 
 /// The maximum length of a message in bytes. Usual messages have a few kilobytes.
@@ -13,7 +14,10 @@ pub(crate) fn encode(message: &Value) -> io::Result<Vec<u8>> {
     let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= MAX_BYTES);
     let too_long = || {
         let length = bytes.len();
-        io::Error::other(format!("the request has {length} bytes: at most {MAX_BYTES} are sent"))
+        io::Error::other(format!(
+            "the request has {length}: at most {MAX_BYTES} are sent",
+            length = counted(length, "byte")
+        ))
     };
     let length = length.ok_or_else(too_long)?;
     Ok([&length.to_be_bytes()[..], &bytes].concat())
@@ -29,7 +33,10 @@ pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<Value>> {
         _ => return Err(io::ErrorKind::UnexpectedEof.into()),
     };
     if length > MAX_BYTES {
-        return Err(io::Error::other(format!("a message of {length} bytes: at most {MAX_BYTES} are read")));
+        return Err(io::Error::other(format!(
+            "a message of {length}: at most {MAX_BYTES} are read",
+            length = counted(length, "byte")
+        )));
     }
     let mut bytes = Vec::new();
     from.take(length.into()).read_to_end(&mut bytes)?;

@@ -65,6 +65,7 @@ use opkeep_backend::{BackendError, Context, FileDigests};
 use opkeep_digest::{Digest, Fingerprint, Hasher};
 use opkeep_fs::Fs;
 use opkeep_process::{Declared, Domain, Inputs, InputsError, Observation, Observer, Unchanged};
+use opkeep_text::counted;
 
 use cc::Cc;
 pub(crate) use dependencies::{FLAGS as DEPENDENCY_FLAGS, read as read_dependencies};
@@ -197,9 +198,10 @@ impl Toolchain {
         let files = inputs.files().count();
         let why = why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         format!(
-            "compiles are {means}{why}: keys cover {files} files; if one of {} other paths that the compiler looks up \
+            "compiles are {means}{why}: keys cover {files}; if one of {} other paths that the compiler looks up \
              changes, it is probed again",
-            inputs.looked_at()
+            inputs.looked_at(),
+            files = counted(files, "file")
         )
     }
 

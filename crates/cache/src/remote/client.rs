@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use opkeep_digest::Digest;
 use opkeep_fs::ForkSafeCell;
 use opkeep_store::{Counter, Destination, Entry, MAX_ENTRY_BYTES};
+use opkeep_text::counted;
 
 use super::call::{Limits, guarded};
 use super::config::{RemoteConfig, RemotePolicy};
@@ -288,7 +289,10 @@ impl RemoteClient {
             match granted <= limit {
                 true => Ok(answers),
                 false => {
-                    let reason = format!("it granted {granted} leases, at most {limit} were requested");
+                    let reason = format!(
+                        "it granted {granted}, at most {limit} were requested",
+                        granted = counted(granted, "lease")
+                    );
                     Err(RemoteError::Invalid { reason })
                 }
             }
@@ -476,7 +480,8 @@ fn expect(answers: usize, requests: usize) -> Result<(), RemoteError> {
     match answers == requests {
         true => Ok(()),
         false => {
-            let reason = format!("it has {answers} answers to {requests} requests");
+            let reason =
+                format!("it has {answers} answers to {requests}", requests = counted(requests, "request"));
             Err(RemoteError::Invalid { reason })
         }
     }
@@ -495,7 +500,10 @@ pub(crate) fn checked(
     };
     if file.len() as u64 > MAX_ENTRY_BYTES {
         let found = file.len();
-        return Err(invalid(format!("it has {found} bytes, at most {MAX_ENTRY_BYTES} are allowed")));
+        return Err(invalid(format!(
+            "it has {found}, at most {MAX_ENTRY_BYTES} are allowed",
+            found = counted(found, "byte")
+        )));
     }
     let entry = Entry::decode(file, Some(key)).map_err(|damage| invalid(damage.to_string()))?;
     for name in entry.names() {

@@ -7,6 +7,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use opkeep_text::counted;
+
 use super::context::RemoteContext;
 use super::error::RemoteError;
 use super::object::{LeaseToken, LeaseValue, ObjectName};
@@ -217,7 +219,7 @@ impl<'a> RemoteObject<'a> {
 
 impl fmt::Debug for RemoteObject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({} bytes)", self.name, self.content.len())
+        write!(f, "{} ({})", self.name, counted(self.content.len(), "byte"))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The error of reading a kernel's `.json`.
 
+use opkeep_text::counted;
 use thiserror::Error;
 
 /// The reason why bytes are not a kernel's `.json`.
@@ -8,7 +9,8 @@ use thiserror::Error;
 pub enum MetaError {
     /// Not JSON: truncated, empty, or not UTF-8.
     #[error(
-        "not a kernel description: invalid JSON at line {line} column {column} of {bytes} bytes: {problem}"
+        "not a kernel description: invalid JSON at line {line} column {column} of {bytes}: {problem}",
+        bytes = counted(*.bytes, "byte")
     )]
     Json {
         /// The size of the input in bytes.
@@ -22,8 +24,9 @@ pub enum MetaError {
     },
     /// Too large for a kernel's `.json`: the largest genuine files, with hundreds of kernels, have less than 1 MiB.
     #[error(
-        "not a kernel description: {bytes} bytes, expected at most {limit}; \
-         is this another file, such as the operator library's own list?"
+        "not a kernel description: {bytes}, expected at most {limit}; is this another file, such as the \
+         operator library's own list?",
+        bytes = counted(*.bytes, "byte")
     )]
     TooLarge {
         /// The size of the input in bytes.

@@ -19,6 +19,7 @@ use crate::json::laid_out;
 use crate::lint::{self, Lint};
 use crate::words::{CoreType, Deterministic, Placeholder, Word};
 use crate::{Json, Magic};
+use opkeep_text::counted;
 use record::{Reader, Value, record, write_members};
 
 record! {
@@ -206,7 +207,7 @@ impl KernelMeta {
                 Err(MetaError::Field {
                     field: "workspace.num".to_owned(),
                     expected: "the number of items in `workspace.size`",
-                    found: format!("{num}, but {} items", size.len()),
+                    found: format!("{num}, but {}", counted(size.len(), "item")),
                 })
             }
             _ => Ok(()),

@@ -133,7 +133,7 @@ fn wrong_types_are_named() {
             "18446744073709551616",
         ),
         (r#"{"workspace": []}"#, "workspace", "[]"),
-        (r#"{"workspace": {"num": 2, "size": [1]}}"#, "workspace.num", "2, but 1 items"),
+        (r#"{"workspace": {"num": 2, "size": [1]}}"#, "workspace.num", "2, but 1 item"),
         (r#"{"workspace": {"size": [1, "x"]}}"#, "workspace.size[1]", "\"x\""),
         (r#"{"parameters": ["x"]}"#, "parameters[0]", "\"x\""),
         (r#"{"parameters": {}}"#, "parameters", "{}"),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use opkeep_digest::FileDigests;
 use opkeep_digest::{Digest, Fingerprint, Hasher};
 use opkeep_fs::Fs;
+use opkeep_text::counted;
 
 use crate::disk::tree;
 use crate::error::ToolkitError;
@@ -25,7 +26,7 @@ pub struct DirDigest {
 impl DirDigest {
     /// Adds the digest to `fingerprint`, as the part `name`.
     pub fn add_to(self, name: impl Into<String>, fingerprint: &mut Fingerprint) {
-        let note = format!("{} files, {:.12}", self.files, self.digest.to_string());
+        let note = format!("{}, {:.12}", counted(self.files, "file"), self.digest.to_string());
         fingerprint.add(name, self.digest, note);
     }
 }

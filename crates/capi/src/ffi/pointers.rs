@@ -9,6 +9,7 @@ use std::path::Path;
 use std::{ptr, slice};
 
 use opkeep_embed::MAX_TEXT_BYTES;
+use opkeep_text::counted;
 
 use crate::error::Error;
 
@@ -176,7 +177,10 @@ pub(super) unsafe fn report_text<'a>(
     let text = unsafe { optional_text(pointer, &what) }?;
     match text.map_or(0, str::len) {
         0..=MAX_TEXT_BYTES => Ok(text),
-        length => Err(Error::argument(format!("`{what}` has {length} bytes, more than {MAX_TEXT_BYTES}"))),
+        length => Err(Error::argument(format!(
+            "`{what}` has {length}, more than {MAX_TEXT_BYTES}",
+            length = counted(length, "byte")
+        ))),
     }
 }
 

@@ -6,6 +6,8 @@
 use std::fmt::{self, Display, Write};
 use std::path::Path;
 
+pub(crate) use opkeep_text::counted;
+
 /// Escaped lines for the terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text(String);
@@ -241,18 +243,6 @@ pub(crate) fn by_reason<R: PartialEq, N>(items: impl Iterator<Item = (R, N)>) ->
         }
     }
     groups
-}
-
-/// Returns a number with its noun: `1 kernel`, `2 kernels`, `2 misses`, `2 entries`.
-pub(crate) fn counted(count: impl TryInto<u64>, what: &str) -> String {
-    let count = count.try_into().unwrap_or(u64::MAX);
-    let is_consonant = |letter: char| !"aeiou".contains(letter);
-    match what.strip_suffix('y').filter(|stem| stem.ends_with(is_consonant)) {
-        _ if count == 1 => format!("1 {what}"),
-        Some(stem) => format!("{count} {stem}ies"),
-        None if what.ends_with(['s', 'x', 'h']) => format!("{count} {what}es"),
-        None => format!("{count} {what}s"),
-    }
 }
 
 #[cfg(test)]

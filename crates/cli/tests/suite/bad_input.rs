@@ -116,7 +116,7 @@ fn wrong_values_for_a_run() {
         place.run(&args)
     };
     run(&[]).ended_with(2).says("float32 [3]");
-    run(&["1,2"]).ended_with(2).says("expected 3 values, found 2");
+    run(&["1,2"]).ended_with(2).says("the number of values is 2, expected 3");
     run(&["1,2,x"]).ended_with(2).says("`x` is not a number");
     run(&["1,2,3", "4"]).ended_with(2).says("once for each");
 }

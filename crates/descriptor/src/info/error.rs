@@ -1,5 +1,6 @@
 //! The reason why bytes are not a descriptor.
 
+use opkeep_text::counted;
 use serde::de::Error as _;
 use serde_json::Value;
 use thiserror::Error;
@@ -19,7 +20,8 @@ pub enum InfoError {
     Empty,
     /// Too large for a descriptor.
     #[error(
-        "the descriptor has {bytes} bytes, more than the {limit} that are read; is it a descriptor at all?"
+        "the descriptor has {bytes}, more than the {limit} that are read; is it a descriptor at all?",
+        bytes = counted(*.bytes, "byte")
     )]
     TooLarge {
         /// The size of the input in bytes.
@@ -29,7 +31,8 @@ pub enum InfoError {
     },
     /// Not JSON.
     #[error(
-        "not a descriptor: invalid JSON at line {line} column {column} of {bytes} bytes: {problem}; {help}"
+        "not a descriptor: invalid JSON at line {line} column {column} of {bytes}: {problem}; {help}",
+        bytes = counted(*.bytes, "byte")
     )]
     Json {
         /// The size of the input in bytes.

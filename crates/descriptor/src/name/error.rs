@@ -1,5 +1,6 @@
 //! The reasons why a descriptor has no name.
 
+use opkeep_text::counted;
 use thiserror::Error;
 
 use crate::model::generation::Generation;
@@ -17,7 +18,10 @@ pub enum NameError {
         generation: Generation,
     },
     /// Descriptors of r1.2 and older hold one operator.
-    #[error("{generation} has no name for this: the job has {ops} operators, and its files hold one")]
+    #[error(
+        "{generation} has no name for this: the job has {ops}, and its files hold one",
+        ops = counted(*.ops, "operator")
+    )]
     Operators {
         /// The requested generation.
         generation: Generation,

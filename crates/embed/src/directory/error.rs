@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use opkeep_text::counted;
 use thiserror::Error;
 
 /// The reason why a directory, or a file in it, cannot be used.
@@ -32,7 +33,11 @@ pub enum DirectoryError {
         path: PathBuf,
     },
     /// It is larger than an entry may be.
-    #[error("`{}` has {found} bytes, more than an entry may have", .path.display())]
+    #[error(
+        "`{}` has {found}, more than an entry may have",
+        .path.display(),
+        found = counted(*.found, "byte")
+    )]
     TooLarge {
         /// The path.
         path: PathBuf,

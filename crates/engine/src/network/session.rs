@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use opkeep_backend::{BackendError, Buffer, LoadedKernel, Loader};
 use opkeep_fs::CancelToken;
 use opkeep_ops::{Constant, Graph, Origin, TensorId, dtype_bytes};
+use opkeep_text::counted;
 use thiserror::Error;
 
 use crate::BuildReport;
@@ -24,7 +25,8 @@ pub enum RunError {
     },
     /// The report is of another network.
     #[error(
-        "the report is of a build of {found} operators, and the network has {expected}; build this network"
+        "the report is of a build of {found}, and the network has {expected}; build this network",
+        found = counted(*.found, "operator")
     )]
     Report {
         /// The number of nodes of the network.

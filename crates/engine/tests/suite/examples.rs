@@ -29,7 +29,7 @@ fn a_framework_builds_for_each_target() {
     for target in ["cpu", "cpu-native", "tiny"] {
         let text = run("framework", &[target]);
         assert_eq!(lines(&text, &["square_", "is compiled, for Default/Square-op1"]), 1, "{text}");
-        assert_eq!(lines(&text, &["1 kernels are where the framework looks"]), 1, "{text}");
+        assert_eq!(lines(&text, &["kernels where the framework looks for them: 1"]), 1, "{text}");
         // Three kernels, each compiled once for any number of threads; each line has all three operators.
         assert_eq!(lines(&text, &["  compiling"]), 3, "{text}");
         for thread in ["one", "two", "three"] {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use opkeep_text::counted;
 use thiserror::Error;
 
 /// The reason why a kernel, or a rank, was not filled.
@@ -9,7 +10,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum UnfilledReason {
     /// The device of the rank is unknown.
-    #[error("it lacks {} that other ranks have; {error}", kernels(*.lacking))]
+    #[error("it lacks {} that other ranks have; {error}", counted(*.lacking, "kernel"))]
     UnknownDevice {
         /// The number of kernels that other ranks have and this one lacks.
         lacking: u64,
@@ -19,7 +20,7 @@ pub enum UnfilledReason {
     /// Some ranks lack kernels without a device in their names, which are not MindSpore's.
     #[error(
         "some ranks lack {} without a device in the name, such as `{example}`, which are not MindSpore's",
-        kernels(*.count as u64)
+        counted(*.count, "kernel")
     )]
     OtherNames {
         /// The number of such kernels.
@@ -30,10 +31,6 @@ pub enum UnfilledReason {
     /// Another reason, as a message.
     #[error("{0}")]
     Other(String),
-}
-
-fn kernels(count: u64) -> String {
-    format!("{count} kernel{}", if count == 1 { "" } else { "s" })
 }
 
 impl From<String> for UnfilledReason {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use opkeep_cann_meta::{Lint, unjudged};
 use opkeep_digest::Digest;
+use opkeep_text::counted;
 use opkeep_validator::Finding;
 
 use crate::scan::chip::{Chip, OtherChip};
@@ -316,7 +317,7 @@ impl fmt::Display for ItemProblem {
             }
             Self::Part { part, problem } => write!(f, "its part `{part}`: {problem}"),
             Self::TooLarge { file, bytes } => {
-                write!(f, "`{file}` has {bytes} bytes, more than any genuine one")
+                write!(f, "`{file}` has {bytes}, more than any genuine one", bytes = counted(*bytes, "byte"))
             }
             Self::NotAFile { file } => write!(f, "`{file}` is no regular file"),
             Self::JsonOfOtherKernel { object } => write!(

@@ -1,6 +1,7 @@
 //! Operators whose outputs are known when a model is translated.
 
 use opkeep_ops::Constant;
+use opkeep_text::counted;
 
 use crate::fold::LIMIT;
 use crate::node::{Mapped, Node};
@@ -12,7 +13,7 @@ use crate::wire::proto::attribute_type;
 /// The value is in one of several attributes.
 pub(crate) fn constant(node: &mut Node<'_>) -> Mapped {
     let [attribute] = node.proto.attribute.as_slice() else {
-        return Err(format!("it has {} values, expected one", node.proto.attribute.len()));
+        return Err(format!("it has {}, expected one", counted(node.proto.attribute.len(), "value")));
     };
     let name = attribute.name.clone();
     let value = match name.as_str() {

@@ -1,6 +1,7 @@
 //! Convolutions.
 
 use opkeep_ops::{int_attr, ints_attr, str_attr};
+use opkeep_text::counted;
 
 use super::window::Window;
 use crate::node::{Mapped, Node};
@@ -35,7 +36,7 @@ pub(super) fn kernel_of(node: &Node<'_>, x: &Value, filter: &Value) -> Result<Ve
     }
     let kernel = filter.shape[2..].to_vec();
     if kernel.len() > 2 {
-        return Err(format!("a convolution over {} axes, expected one or two", kernel.len()));
+        return Err(format!("a convolution over {}, expected one or two", counted(kernel.len(), "axis")));
     }
     match node.ints("kernel_shape")?.filter(|given| *given != kernel) {
         Some(given) => {

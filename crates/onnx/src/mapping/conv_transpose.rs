@@ -1,6 +1,7 @@
 //! Transposed convolutions, for which the IR's table has no row: each becomes a convolution of a stretched image.
 
 use opkeep_ops::{TensorId, bool_attr, int_attr, ints_attr, str_attr};
+use opkeep_text::counted;
 
 use super::conv::{kernel_of, lifted, lowered, spatial};
 use super::movement::transposed;
@@ -17,8 +18,10 @@ pub(crate) fn conv_transpose(node: &mut Node<'_>) -> Mapped {
     let groups = node.int("group", 1)?;
     if groups < 1 || filter.shape[0] != x.shape[1] || x.shape[1] % groups != 0 {
         return Err(format!(
-            "{groups} groups of a filter of shape {:?} do not fit an input of shape {:?}",
-            filter.shape, x.shape
+            "a filter of shape {:?} in {groups} does not fit an input of shape {:?}",
+            filter.shape,
+            x.shape,
+            groups = counted(groups, "group")
         ));
     }
     let (window, extra) = window(node, &x.shape[2..], kernel)?;
@@ -57,13 +60,21 @@ fn window(node: &Node<'_>, image: &[i64], kernel: Vec<i64>) -> Result<(Window, V
     let mut window = Window::of(node, image, kernel)?;
     let extra = node.ints("output_padding")?.unwrap_or_else(|| vec![0; rank]);
     if extra.len() != rank || extra.iter().any(|extra| *extra < 0) {
-        return Err(format!("attribute `output_padding` is {extra:?}, expected {rank} values of 0 or more"));
+        return Err(format!(
+            "attribute `output_padding` is {extra:?}, expected {rank} of 0 or more",
+            rank = counted(rank, "value")
+        ));
     }
     let auto = node.text("auto_pad", "NOTSET")?;
     let is_asked = node.has("output_shape");
     let asked = match node.ints("output_shape")? {
         Some(shape) if shape.len() >= rank => Some(shape[shape.len() - rank..].to_vec()),
-        Some(shape) => return Err(format!("attribute `output_shape` is {shape:?}, expected {rank} values")),
+        Some(shape) => {
+            return Err(format!(
+                "attribute `output_shape` is {shape:?}, expected {rank}",
+                rank = counted(rank, "value")
+            ));
+        }
         None if auto.starts_with("SAME") => {
             image.iter().zip(&window.strides).map(|(size, stride)| size.checked_mul(*stride)).collect()
         }
@@ -74,7 +85,9 @@ fn window(node: &Node<'_>, image: &[i64], kernel: Vec<i64>) -> Result<(Window, V
             let steps = (image[at] - 1).checked_mul(window.strides[at])?;
             steps.checked_add(extra[at])?.checked_add(window.reach(at)?)?.checked_sub(size)
         };
-        let cut = full().ok_or_else(|| format!("an output of {size} elements is absurdly large"))?;
+        let cut = full().ok_or_else(|| {
+            format!("an output of {size} is absurdly large", size = counted(size, "element"))
+        })?;
         let less = cut / 2;
         (window.before[at], window.after[at]) = match auto.as_str() {
             // Missing elements are added at the end, if the size was requested.

@@ -1,6 +1,7 @@
 //! Operators that move elements without changing them.
 
 use opkeep_ops::{axis, bool_attr, int_attr, str_attr};
+use opkeep_text::counted;
 
 use super::elementwise;
 use super::views::{axes, one_axis};
@@ -44,7 +45,10 @@ pub(crate) fn gather(node: &mut Node<'_>) -> Mapped {
     if let Some(crate::number::Numbers::Ints(ints)) = node.numbers(indices.id)? {
         let size = x.shape[at];
         if let Some(wrong) = ints.iter().find(|index| !(-size..size).contains(index)) {
-            return Err(format!("index {wrong} is none of axis {at}, of {size} elements"));
+            return Err(format!(
+                "index {wrong} is none of axis {at}, of {size}",
+                size = counted(size, "element")
+            ));
         }
     }
     let shape = [&x.shape[..at], &indices.shape, &x.shape[at + 1..]].concat();
@@ -146,18 +150,28 @@ pub(crate) fn split(node: &mut Node<'_>) -> Mapped {
         (Some(_), Some(_)) => return Err("both sizes and their number are given".to_owned()),
         (Some(sizes), None) => Some(sizes),
         (None, Some(number)) if number != pieces as i64 => {
-            return Err(format!("attribute `num_outputs` is {number}, and it has {pieces} outputs"));
+            return Err(format!(
+                "attribute `num_outputs` is {number}, and it has {pieces}",
+                pieces = counted(pieces, "output")
+            ));
         }
         (None, Some(number)) => {
             let each = size / number + i64::from(size % number != 0);
             let last = size - each * (number - 1);
             if last < 1 {
-                return Err(format!("axis {at}, of {size} elements, cannot be split into {number} pieces"));
+                return Err(format!(
+                    "axis {at}, of {size}, cannot be split into {number}",
+                    size = counted(size, "element"),
+                    number = counted(number, "piece")
+                ));
             }
             Some([vec![each; pieces - 1], vec![last]].concat())
         }
         (None, None) if size % pieces.max(1) as i64 != 0 => {
-            return Err(format!("axis {at}, of {size} elements, cannot be split into {pieces} equal pieces"));
+            return Err(format!(
+                "axis {at}, of {size}, cannot be split into {pieces} equal pieces",
+                size = counted(size, "element")
+            ));
         }
         (None, None) => None,
     };
@@ -165,7 +179,9 @@ pub(crate) fn split(node: &mut Node<'_>) -> Mapped {
     let sum = each.iter().try_fold(0i64, |sum, piece| sum.checked_add(*piece).filter(|_| *piece >= 0));
     if each.len() != pieces || sum != Some(size) {
         return Err(format!(
-            "{pieces} pieces of sizes {each:?} do not make up axis {at}, of {size} elements"
+            "axis {at}, of {size}, does not consist of {pieces} of sizes {each:?}",
+            pieces = counted(pieces, "piece"),
+            size = counted(size, "element")
         ));
     }
     if pieces == 1 {
@@ -207,7 +223,10 @@ pub(crate) fn pad(node: &mut Node<'_>) -> Mapped {
         None => (0..x.rank()).collect(),
     };
     if given.len() != 2 * along.len() {
-        return Err(format!("its pads are {given:?}, expected two values for each of {} axes", along.len()));
+        return Err(format!(
+            "its pads are {given:?}, expected two values for each of {}",
+            counted(along.len(), "axis")
+        ));
     }
     let mut pads = vec![0i64; 2 * x.rank()];
     for (place, at) in along.iter().enumerate() {

@@ -2,6 +2,7 @@
 
 use opkeep_descriptor::Attr;
 use opkeep_ops::{TensorId, bool_attr, float_attr, int_attr, ints_attr, str_attr};
+use opkeep_text::counted;
 
 use super::conv::{lifted, lowered, spatial};
 use super::reduce::over;
@@ -107,7 +108,7 @@ pub(crate) fn max_pool(node: &mut Node<'_>) -> Mapped {
             let volume = lifted(node, &x, 3)?;
             node.emit("MaxPool3D", &[volume], attrs)?
         }
-        _ => return Err(format!("a pool over {rank} axes, expected one to three")),
+        _ => return Err(format!("a pool over {rank}, expected one to three", rank = counted(rank, "axis"))),
     };
     Ok(vec![lowered(node, y, rank)?])
 }
@@ -118,7 +119,7 @@ pub(crate) fn average_pool(node: &mut Node<'_>) -> Mapped {
     let x = node.input(0)?;
     let rank = spatial(&x)?;
     if rank > 2 {
-        return Err(format!("an average over {rank} axes, expected one or two"));
+        return Err(format!("an average over {rank}, expected one or two", rank = counted(rank, "axis")));
     }
     let padding_counts = node.flag("count_include_pad", false)?;
     let pool = Pool::of(node, &x)?;

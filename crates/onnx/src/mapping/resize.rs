@@ -1,6 +1,7 @@
 //! Resized images. The elements that contribute to a result are known in advance: one, or two with weights.
 
 use opkeep_ops::{TensorId, bool_attr};
+use opkeep_text::counted;
 
 use super::views::one_axis;
 use crate::fold::LIMIT;
@@ -122,8 +123,10 @@ fn resized(node: &mut Node<'_>, x: Value, grid: &Grid, axes: &[Axis]) -> Mapped 
     for (place, axis) in changed.iter().enumerate() {
         if axis.from < 1 || axis.to < 1 || axis.to.unsigned_abs() > LIMIT {
             return Err(format!(
-                "axis {} cannot be resized from {} to {} elements, expected 1 to {LIMIT}",
-                axis.at, axis.from, axis.to
+                "axis {} cannot be resized from {} to {}, expected 1 to {LIMIT}",
+                axis.at,
+                axis.from,
+                counted(axis.to, "element")
             ));
         }
         let name = (place + 1 < changed.len()).then(|| format!("axis_{}", axis.at));

@@ -1,6 +1,7 @@
 //! Operators that change shapes but no elements.
 
 use opkeep_ops::axis;
+use opkeep_text::counted;
 
 use crate::node::{Mapped, Node};
 use crate::value::product;
@@ -8,16 +9,21 @@ use crate::value::product;
 /// Axes of a tensor of `rank` dimensions, sorted, each at most once.
 pub(super) fn axes(given: &[i64], rank: usize) -> Result<Vec<usize>, String> {
     let found: Option<Vec<usize>> = given.iter().map(|given| axis(*given, rank)).collect();
-    let mut found = found.ok_or_else(|| format!("axes {given:?} are not all those of {rank} dimensions"))?;
+    let mut found = found.ok_or_else(|| {
+        format!("axes {given:?} are not all those of {rank}", rank = counted(rank, "dimension"))
+    })?;
     found.sort_unstable();
     match found.windows(2).any(|pair| pair[0] == pair[1]) {
-        true => Err(format!("axes {given:?} name one axis of {rank} dimensions twice")),
+        true => {
+            Err(format!("axes {given:?} name one axis of {rank} twice", rank = counted(rank, "dimension")))
+        }
         false => Ok(found),
     }
 }
 
 pub(super) fn one_axis(given: i64, rank: usize) -> Result<usize, String> {
-    axis(given, rank).ok_or_else(|| format!("axis {given} is none of {rank} dimensions"))
+    axis(given, rank)
+        .ok_or_else(|| format!("axis {given} is none of {rank}", rank = counted(rank, "dimension")))
 }
 
 pub(crate) fn identity(node: &mut Node<'_>) -> Mapped {

@@ -1,5 +1,7 @@
 //! Windows of convolutions and pools, with explicit padding for each of ONNX's ways to state it.
 
+use opkeep_text::counted;
+
 use crate::node::Node;
 
 /// A window that slides over an image, with one value for each axis.
@@ -23,8 +25,9 @@ impl Window {
             match values.len() == count && values.iter().all(|value| *value >= least) {
                 true => Ok(values),
                 false => Err(format!(
-                    "attribute `{name}` is {values:?}, expected {count} values of {least} or more for an image of \
-                     {image:?}"
+                    "attribute `{name}` is {values:?}, expected {count} of {least} or more for an image of \
+                     {image:?}",
+                    count = counted(count, "value")
                 )),
             }
         };
@@ -85,10 +88,11 @@ impl Window {
         };
         let room = room().ok_or_else(|| {
             format!(
-                "a window of {:?} (dilations {:?}, pads {:?}) does not fit axis {at} of the image, of {size} elements",
+                "a window of {:?} (dilations {:?}, pads {:?}) does not fit axis {at} of the image, of {size}",
                 self.kernel,
                 self.dilations,
-                self.pads()
+                self.pads(),
+                size = counted(size, "element")
             )
         })?;
         let stride = self.strides[at];

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use opkeep_ops::Graph;
+use opkeep_text::counted;
 
 use crate::fold::BUDGET;
 use crate::model::declared::{Sizes, check_output};
@@ -214,7 +215,10 @@ fn check(row: &table::Operator, inputs: &[Option<Value>], proto: &NodeProto) -> 
     if given < least || inputs.len() > most {
         let expected =
             if most == usize::MAX { format!("{least} or more") } else { format!("{least} to {most}") };
-        return Err(format!("it has {} inputs, expected {expected}", inputs.iter().flatten().count()));
+        return Err(format!(
+            "it has {}, expected {expected}",
+            counted(inputs.iter().flatten().count(), "input")
+        ));
     }
     match proto.attribute.iter().find(|attr| !row.attributes.contains(&attr.name.as_str())) {
         Some(attr) => Err(format!("it has an attribute `{}`; known are {:?}", attr.name, row.attributes)),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use opkeep_ops::Elements;
+use opkeep_text::counted;
 use prost::bytes::Bytes;
 
 use crate::wire::varint;
@@ -26,7 +27,7 @@ pub(crate) fn fits(bytes: u64, out: &[u8]) -> io::Result<()> {
     if bytes == out.len() as u64 {
         return Ok(());
     }
-    let problem = format!("{bytes} bytes of elements, expected {}", out.len());
+    let problem = format!("{bytes} of elements, expected {}", out.len(), bytes = counted(bytes, "byte"));
     Err(io::Error::new(io::ErrorKind::InvalidData, problem))
 }
 
@@ -57,7 +58,7 @@ impl Elements for Dense {
 
 impl fmt::Debug for Dense {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", total(&self.chunks))
+        f.write_str(&counted(total(&self.chunks), "byte"))
     }
 }
 

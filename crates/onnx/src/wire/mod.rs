@@ -5,6 +5,8 @@ pub(crate) mod proto;
 
 use std::fmt;
 
+use opkeep_text::counted;
+
 /// The largest length of a 64-bit number.
 const MAX_VARINT_BYTES: usize = 10;
 
@@ -24,7 +26,9 @@ pub(crate) enum WireError {
 impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::EndsEarly { missing } => write!(f, "{missing} bytes more were announced than there are"),
+            Self::EndsEarly { missing } => {
+                write!(f, "{missing} more were announced than there are", missing = counted(*missing, "byte"))
+            }
             Self::LongVarint => f.write_str("a number has more than 64 bits"),
             Self::FieldNumber(number) => write!(f, "{number} is no field's number"),
             Self::WireType(found) => write!(f, "there is no wire type {found}, expected 0, 1, 2 or 5"),

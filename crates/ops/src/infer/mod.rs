@@ -55,7 +55,7 @@ impl Call<'_> {
                 Ok(vec![vec![TensorType { dtype: dtype.to_owned(), shape: first()?.shape.clone() }]])
             }
             Rule::Accumulate => {
-                movement::counted(self, self.group(0).len())?;
+                movement::check_count(self, self.group(0).len())?;
                 like(self.all_broadcast(0)?)
             }
             Rule::Conv2d => self.one_dtype().and_then(|()| like(Conv2d::of(self)?.output())),

@@ -1,5 +1,7 @@
 //! Operators that move elements without changing them.
 
+use opkeep_text::counted;
+
 use super::reduce::axis;
 use crate::{Call, OpsError};
 
@@ -30,10 +32,13 @@ pub fn permutation(call: &Call<'_>) -> Result<Vec<usize>, OpsError> {
 }
 
 /// Refuses a number of inputs that differs from `N`.
-pub(crate) fn counted(call: &Call<'_>, inputs: usize) -> Result<(), OpsError> {
+pub(crate) fn check_count(call: &Call<'_>, inputs: usize) -> Result<(), OpsError> {
     match call.int("N")? {
         count if usize::try_from(count) == Ok(inputs) => Ok(()),
-        count => Err(call.misfit(format!("N is {count}, and there are {inputs} inputs"))),
+        count => {
+            Err(call
+                .misfit(format!("N is {count}, and there are {inputs}", inputs = counted(inputs, "input"))))
+        }
     }
 }
 
@@ -56,7 +61,7 @@ pub fn concat(call: &Call<'_>) -> Result<(usize, Vec<i64>), OpsError> {
     let inputs = call.group(0);
     let mut shape = call.tensor(0)?.shape.clone();
     let at = one_axis(call, "concat_dim", call.int("concat_dim")?, &shape)?;
-    counted(call, inputs.len())?;
+    check_count(call, inputs.len())?;
     for input in &inputs[1..] {
         let alike = input.shape.len() == shape.len()
             && (0..shape.len()).all(|dim| dim == at || input.shape[dim] == shape[dim]);
@@ -294,7 +299,10 @@ pub fn pieces(call: &Call<'_>) -> Result<(usize, Vec<i64>), OpsError> {
     let sum = sizes.iter().try_fold(0i64, |sum, size| sum.checked_add(*size).filter(|_| *size >= 0));
     if sizes.is_empty() || sum != Some(shape[at]) {
         let sizes = if even { String::new() } else { format!(" of sizes {sizes:?}") };
-        return Err(call.misfit(format!("{count} pieces{sizes} do not make up dimension {at} of {shape:?}")));
+        return Err(call.misfit(format!(
+            "dimension {at} of {shape:?} does not consist of {count}{sizes}",
+            count = counted(count, "piece")
+        )));
     }
     Ok((at, sizes))
 }

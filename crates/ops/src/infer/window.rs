@@ -1,5 +1,7 @@
 //! Windows that slide over an image: convolutions and poolings.
 
+use opkeep_text::counted;
+
 use crate::{Call, OpsError};
 
 /// One spatial dimension of a sliding window, in elements.
@@ -79,7 +81,10 @@ impl Geometry<'_> {
             [("strides", strides, rank + 2), ("dilations", dilations, rank + 2), ("pads", pads, rank * 2)]
         {
             if values.len() != expected {
-                return Err(call.misfit(format!("`{name}` must have {expected} values, found {values:?}")));
+                return Err(call.misfit(format!(
+                    "`{name}` must have {expected}, found {values:?}",
+                    expected = counted(expected, "value")
+                )));
             }
         }
         let outer = |values: &[i64]| values[0] == 1 && values[1] == 1;
@@ -154,8 +159,9 @@ impl Conv2d {
         let groups = call.int("groups")?;
         if groups < 1 || per_group.checked_mul(groups) != Some(channels) || out % groups != 0 {
             let problem = format!(
-                "{groups} groups of a filter {:?} do not fit {channels} input and {out} output channels",
-                filter.shape
+                "a filter {:?} in {groups} does not fit {channels} input and {out} output channels",
+                filter.shape,
+                groups = counted(groups, "group")
             );
             return Err(call.misfit(problem));
         }
@@ -234,7 +240,7 @@ impl Pool {
         let rank = if flat { 2 } else { 3 };
         let shape = &call.tensor(0)?.shape;
         if shape.len() != rank + 2 {
-            return Err(call.misfit(format!("input {shape:?} must have {} dimensions", rank + 2)));
+            return Err(call.misfit(format!("input {shape:?} must have {}", counted(rank + 2, "dimension"))));
         }
         nchw(call)?;
         let ksize = call.ints("ksize")?;

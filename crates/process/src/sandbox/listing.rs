@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use opkeep_digest::Digest;
 use opkeep_fs::{FileKind, Fs};
+use opkeep_text::counted;
 
 /// A digest of the sorted names in a directory, each with whether it is a file, a directory or a link.
 pub(super) fn names(path: &Path) -> io::Result<Digest> {
@@ -43,7 +44,10 @@ pub(super) fn all_below(path: &Path, at_most: usize) -> io::Result<(Vec<PathBuf>
                 found.push(path);
             }
             if found.len() + directories.len() > at_most {
-                return Err(io::Error::other(format!("there are more than {at_most} files below it")));
+                return Err(io::Error::other(format!(
+                    "there are more than {at_most} below it",
+                    at_most = counted(at_most, "file")
+                )));
             }
         }
     }

@@ -168,8 +168,9 @@ impl Found {
     pub fn in_words(&self) -> String {
         let kind = match &self.kind {
             PathKind::Nothing => "nothing".to_owned(),
+            // Records of probes are compared by these words, so they are the same for every size.
             PathKind::File(FileState { size, mode, user, group, .. }) => {
-                format!("{size} bytes, {mode:o} of {user}:{group}")
+                format!("{size} {}, {mode:o} of {user}:{group}", "bytes")
             }
             PathKind::AnyFile => "a file".to_owned(),
             PathKind::Permissions { mode, user, group } => format!("{mode:o} of {user}:{group}"),

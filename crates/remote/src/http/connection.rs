@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use opkeep_cache::RemoteContext;
+use opkeep_text::counted;
 
 use super::answer::{Answer, BodyEnd};
 use super::failure::Failure;
@@ -103,7 +104,10 @@ fn receive(input: &mut Input<'_, Limited<'_>>, method: &str, largest: u64) -> Re
             Some(BodyEnd::Connection) => (input.take_all(most, &mut answer.body)?, false),
         };
         if answer.is_success() && !is_whole {
-            return Err(Failure::invalid(format!("an HTTP answer is larger than {most} bytes")));
+            return Err(Failure::invalid(format!(
+                "an HTTP answer is larger than {most}",
+                most = counted(most, "byte")
+            )));
         }
         let is_reusable = is_whole && is_delimited && answer.keeps_connection(version);
         return Ok(Exchanged { answer, is_reusable });

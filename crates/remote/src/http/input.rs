@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use opkeep_text::counted;
+
 use super::failure::Failure;
 
 /// The maximum length of the head of an answer, and of all lines between its chunks.
@@ -102,7 +104,8 @@ impl<R: Read> Input<'_, R> {
         body.extend_from_slice(buffered);
         let read = self.source.by_ref().take(left).read_to_end(body)? as u64;
         if read < left {
-            let reason = format!("the server closed the connection {} bytes before the end", left - read);
+            let reason =
+                format!("the server closed the connection {} before the end", counted(left - read, "byte"));
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, reason));
         }
         Ok(())
@@ -243,7 +246,7 @@ mod tests {
         };
         assert_eq!(take(0), Ok(Vec::new()));
         assert_eq!(take(10), Ok(b"0123456789".to_vec()));
-        assert!(take(11).unwrap_err().contains("1 bytes before the end"));
+        assert!(take(11).unwrap_err().contains("1 byte before the end"));
         assert!(take(u64::MAX).unwrap_err().contains("UnexpectedEof"));
     }
 }

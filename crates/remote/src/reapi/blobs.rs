@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use opkeep_cache::Digest;
+use opkeep_text::counted;
 
 use super::failure::Failure;
 use super::messages::{
@@ -115,7 +116,10 @@ pub(super) async fn read_stream(
     let answer = rpc.call(READ, [request].into_iter(), LARGEST_MESSAGE, |message| {
         let ReadResponse { data } = decode(READ, message)?;
         if data.len() > size - content.len() {
-            return Err(Failure::Invalid(format!("a blob of {size} bytes has more than that")));
+            return Err(Failure::Invalid(format!(
+                "a blob of {size} has more than that",
+                size = counted(size, "byte")
+            )));
         }
         content.extend_from_slice(&data);
         Ok(())
@@ -209,7 +213,10 @@ pub(super) async fn write_stream(
         Some(size) if size == digest.size_bytes => Ok(()),
         other => {
             let (expected, found) = (digest.size_bytes, other.unwrap_or(0));
-            Err(Failure::Invalid(format!("the server has stored {found} bytes of a blob of {expected}")))
+            Err(Failure::Invalid(format!(
+                "the server has stored {found} of a blob of {expected}",
+                found = counted(found, "byte")
+            )))
         }
     }
 }

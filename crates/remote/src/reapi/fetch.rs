@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use opkeep_cache::{ObjectName, RemoteContext};
+use opkeep_text::counted;
 
 use super::blobs::{LARGEST_MESSAGE, Transfer, read_batch, read_stream, transfers};
 use super::client::Calls;
@@ -48,7 +49,10 @@ impl ReapiEngine {
             false => Ok(()),
             true => {
                 let most = abilities.max_object_bytes;
-                Err(Failure::Invalid(format!("an object is larger than {most} bytes")))
+                Err(Failure::Invalid(format!(
+                    "an object is larger than {most}",
+                    most = counted(most, "byte")
+                )))
             }
         }
     }

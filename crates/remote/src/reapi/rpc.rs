@@ -13,6 +13,7 @@ use h2::client::{ResponseFuture, SendRequest};
 use h2::{RecvStream, SendStream};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, Response, StatusCode};
+use opkeep_text::counted;
 use prost::Message;
 
 use super::failure::Failure;
@@ -162,7 +163,7 @@ async fn send(
 /// Returns a message with its prefix.
 fn framed(message: &[u8]) -> Result<Bytes, Failure> {
     let length = u32::try_from(message.len())
-        .map_err(|_| Failure::invalid(format!("a message of {} bytes", message.len())))?;
+        .map_err(|_| Failure::invalid(format!("a message of {}", counted(message.len(), "byte"))))?;
     let mut bytes = Vec::with_capacity(PREFIX + message.len());
     bytes.push(0);
     bytes.extend_from_slice(&length.to_be_bytes());
@@ -222,7 +223,10 @@ fn next_message(arrived: &mut BytesMut, largest: usize) -> Result<Option<Bytes>,
         return Err(Failure::invalid("a message of an answer is compressed"));
     }
     if length > largest {
-        let reason = format!("a message of an answer has {length} bytes, at most {largest} are allowed");
+        let reason = format!(
+            "a message of an answer has {length}, at most {largest} are allowed",
+            length = counted(length, "byte")
+        );
         return Err(Failure::Invalid(reason));
     }
     if arrived.len() < PREFIX + length {

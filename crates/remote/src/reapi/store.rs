@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use opkeep_cache::{PutAnswer, RemoteContext, RemoteObject};
+use opkeep_text::counted;
 
 use super::abilities::Abilities;
 use super::blobs::{LARGEST_MESSAGE, MOST_BLOBS, Transfer, transfers, write_batch, write_stream};
@@ -151,7 +152,8 @@ impl ReapiEngine {
         match objects.iter().find(|object| object.content.len() as u64 > most) {
             None => Ok(abilities),
             Some(object) => {
-                let reason = format!("{object:?}: the largest object has {most} bytes");
+                let reason =
+                    format!("{object:?}: the largest object has {most}", most = counted(most, "byte"));
                 Err(Status::new(Code::FAILED_PRECONDITION, &reason).into())
             }
         }

@@ -7,6 +7,8 @@
 
 use std::io::{self, Read};
 
+use opkeep_text::counted;
+
 use super::error::{Failure, ServerError};
 use crate::net::TLS_RECORDS;
 
@@ -113,9 +115,10 @@ impl<R: Read> Replies<'_, R> {
     fn nested(&mut self, largest: usize, depth: usize) -> Result<Reply, Failure> {
         match self.head()? {
             Head::Whole(reply) => Ok(reply),
-            Head::String(length) if length > largest => {
-                Err(Failure::Invalid(format!("expected at most {largest} bytes, found {length}")))
-            }
+            Head::String(length) if length > largest => Err(Failure::Invalid(format!(
+                "expected at most {largest}, found {length}",
+                largest = counted(largest, "byte")
+            ))),
             Head::String(length) => Ok(Reply::String(self.string(length)?)),
             Head::Array(_) if depth == DEEPEST => {
                 Err(Failure::Invalid("arrays are nested too deeply".to_owned()))

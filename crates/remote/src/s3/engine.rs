@@ -8,6 +8,7 @@ use opkeep_cache::{
     Capabilities, ClaimAnswer, ClaimTerms, Digest, LeaseToken, LeaseValue, Listing, ObjectName, PutAnswer,
     RemoteContext, RemoteEngine, RemoteError, RemoteObject,
 };
+use opkeep_text::counted;
 
 use super::credentials::{Keys, Sources};
 use super::error::ServerError;
@@ -116,8 +117,11 @@ impl S3Engine {
                     true => Ok(Outcome::Success(answer)),
                     false => {
                         let (status, bytes) = (answer.status, answer.body.len());
-                        let reason =
-                            format!("HTTP {status} with {bytes} bytes to the request {}", call.method);
+                        let reason = format!(
+                            "HTTP {status} with {bytes} to the request {}",
+                            call.method,
+                            bytes = counted(bytes, "byte")
+                        );
                         Err(RemoteError::Invalid { reason })
                     }
                 };

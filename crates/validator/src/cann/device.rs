@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use opkeep_text::counted;
+
 /// The contents of a metadata section. The last item of a kind counts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -200,7 +202,8 @@ pub(crate) fn binary(bytes: &[u8]) -> (DeviceMeta, Option<String>) {
 
 impl DeviceMeta {
     fn add_item(&mut self, kind: u16, value: &[u8]) -> Result<(), String> {
-        let wrong = |expected: &str| format!("kind {kind} has {} bytes, expected {expected}", value.len());
+        let wrong =
+            |expected: &str| format!("kind {kind} has {}, expected {expected}", counted(value.len(), "byte"));
         match kind {
             1 => {
                 let number = word(value).ok_or_else(|| wrong("4"))?;
@@ -283,13 +286,16 @@ impl<'a> Iterator for Items<'a> {
             self.at = self.bytes.len();
             // Zeros are padding.
             let cut = rest.iter().any(|byte| *byte != 0);
-            return cut.then(|| Err(format!("{} bytes are left over", rest.len())));
+            return cut.then(|| Err(format!("left over: {}", counted(rest.len(), "byte"))));
         };
         let (kind, length) = (u16::from_le_bytes([a, b]), usize::from(u16::from_le_bytes([c, d])));
         let Some(value) = tail.get(..length) else {
             let at = std::mem::replace(&mut self.at, self.bytes.len());
             let left = tail.len();
-            return Some(Err(format!("kind {kind} at {at} has {length} bytes, {left} are left")));
+            return Some(Err(format!(
+                "kind {kind} at {at} has {length}, {left} are left",
+                length = counted(length, "byte")
+            )));
         };
         self.at += 4 + length;
         Some(Ok((kind, value)))
@@ -355,10 +361,10 @@ mod tests {
         let good = tlv(1, &[3, 0, 0, 0]);
         for (tail, message) in [
             (&[2, 0, 5, 0, 1, 0, 0, 0][..], "kind 2 at 8 has 5 bytes, 4 are left"),
-            (&[9], "1 bytes are left over"),
+            (&[9], "left over: 1 byte"),
             (&tlv(1, &[8, 0, 0, 0]), "kernel type 8, expected 1 to 7"),
             (&tlv(1, &[1, 0]), "kind 1 has 2 bytes, expected 4"),
-            (&tlv(3, &[1]), "kind 3 has 1 bytes, expected 4"),
+            (&tlv(3, &[1]), "kind 3 has 1 byte, expected 4"),
             (&tlv(14, &[0; 8]), "kind 14 has 8 bytes, expected 9 or more"),
             (&tlv(4, &[0, 5, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0]), "kind 4: item 5 of 2 x 8 bytes is cut off"),
         ] {

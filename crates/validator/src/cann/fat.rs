@@ -31,7 +31,7 @@ impl<'a> Fat<'a> {
         let count = u64::from_le_bytes(*count);
         let words = usize::try_from(count).ok().and_then(|count| count.checked_mul(2));
         let table = words.and_then(|words| rest.get(..words.checked_mul(WORD)?));
-        let table = table.ok_or_else(|| format!("{count} keys and offsets do not fit"))?;
+        let table = table.ok_or_else(|| format!("keys and offsets, {count} of each, do not fit"))?;
         let (words, _) = table.as_chunks::<WORD>();
         let (keys, offsets) = words.split_at(words.len() / 2);
         let head = WORD + table.len();

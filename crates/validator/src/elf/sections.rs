@@ -3,6 +3,7 @@
 use object::LittleEndian as LE;
 use object::elf;
 use object::read::elf::SectionHeader as _;
+use opkeep_text::counted;
 
 use crate::cann::device;
 use crate::code::Code;
@@ -218,7 +219,9 @@ fn stack(record: &[u8], findings: &mut Findings) -> Option<u64> {
     findings.add(Code::STACK_RECORD, || {
         let shown: Vec<String> =
             sizes.iter().take(4).map(|size| u64::from_le_bytes(*size).to_string()).collect();
-        KernelProblem::StackRecord { found: format!("{} in {} bytes", shown.join(", "), record.len()) }
+        KernelProblem::StackRecord {
+            found: format!("{} in {}", shown.join(", "), counted(record.len(), "byte")),
+        }
     });
     None
 }

@@ -1,6 +1,7 @@
 //! Problems of the kernels in an object, and of their metadata.
 
 use opkeep_cann_meta::{Architecture, Deterministic};
+use opkeep_text::counted;
 use thiserror::Error;
 
 use crate::cann::device::{KernelType, TaskRatio};
@@ -13,7 +14,10 @@ use crate::display::{Count, Names};
 pub enum KernelProblem {
     /// A kernel exceeds its section.
     #[error(
-        "kernel `{kernel}`: expected within the {section_bytes} bytes of its section, found {size} bytes at {offset:#x}"
+        "kernel `{kernel}`: expected within the {section_bytes} of its section, found {size} at \
+         {offset:#x}",
+        section_bytes = counted(*.section_bytes, "byte"),
+        size = counted(*.size, "byte")
     )]
     KernelRange {
         /// The kernel.
@@ -27,7 +31,10 @@ pub enum KernelProblem {
     },
     /// A function that the `.json` does not name exceeds its section.
     #[error(
-        "function `{kernel}`: expected within the {section_bytes} bytes of its section, found {size} bytes at {offset:#x}"
+        "function `{kernel}`: expected within the {section_bytes} of its section, found {size} at \
+         {offset:#x}",
+        section_bytes = counted(*.section_bytes, "byte"),
+        size = counted(*.size, "byte")
     )]
     OtherRange {
         /// The function.
@@ -161,7 +168,10 @@ pub enum KernelProblem {
         section: String,
     },
     /// Some kernels lack metadata that others have.
-    #[error("expected metadata for all {kernels} kernels, found none for {without}, the first `{kernel}`")]
+    #[error(
+        "expected metadata for all {kernels}, found none for {without}, the first `{kernel}`",
+        kernels = counted(*.kernels, "kernel")
+    )]
     NoMetadata {
         /// The first kernel without metadata.
         kernel: String,
@@ -177,7 +187,10 @@ pub enum KernelProblem {
         found: String,
     },
     /// The record of argument sizes has an unexpected length.
-    #[error("section `__CCE_KernelArgSize`: expected {expected} bytes, 4 for each kernel, found {found}")]
+    #[error(
+        "section `__CCE_KernelArgSize`: expected {expected}, 4 for each kernel, found {found}",
+        expected = counted(*.expected, "byte")
+    )]
     ArgumentRecord {
         /// Four times the number of kernels.
         expected: usize,

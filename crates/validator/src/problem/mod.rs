@@ -6,6 +6,7 @@ mod object;
 
 use opkeep_artifact::{CheckId, Severity};
 use opkeep_cann_meta::{Lint, MetaError};
+use opkeep_text::counted;
 use thiserror::Error;
 
 use crate::code::Code;
@@ -55,7 +56,7 @@ pub enum Problem {
         found: Vec<u8>,
     },
     /// The object exceeds the size limit.
-    #[error("the object has {found} bytes, one for {target} at most {expected}")]
+    #[error("the object has {found}, one for {target} at most {expected}", found = counted(*.found, "byte"))]
     TooLong {
         /// The target.
         target: String,

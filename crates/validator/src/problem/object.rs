@@ -1,6 +1,7 @@
 //! Problems of an object as an ELF file: its header, its machine, its sections.
 
 use opkeep_cann_meta::{Family, unjudged};
+use opkeep_text::counted;
 use thiserror::Error;
 
 use crate::code::Code;
@@ -74,7 +75,10 @@ pub enum ObjectProblem {
         found: ElfType,
     },
     /// The object is a truncated or malformed ELF file.
-    #[error("the object is truncated or malformed: {structure}: {problem}, in {bytes} bytes")]
+    #[error(
+        "the object is truncated or malformed: {structure}: {problem}, in {bytes}",
+        bytes = counted(*.bytes, "byte")
+    )]
     Malformed {
         /// The ELF structure that cannot be read, such as `section 3`.
         structure: String,
@@ -87,7 +91,10 @@ pub enum ObjectProblem {
     #[error("`e_shnum` of the object: expected at least 1, found 0")]
     NoSections,
     /// The object has no function symbol.
-    #[error("expected at least one function among the object's {symbols} symbols, found none")]
+    #[error(
+        "expected at least one function among the object's {symbols}, found none",
+        symbols = counted(*.symbols, "symbol")
+    )]
     NoFunction {
         /// The number of symbols.
         symbols: usize,

@@ -181,9 +181,9 @@ fn pieces_are_equal_or_have_given_sizes() {
     assert_eq!(five.becomes(), ["SplitV(x, int64[2, 2, 1], int32[0]) num_split=3 -> [2], [2], [1]"]);
     for (model, why) in [
         (split(13, None, &[axis()], &["a", "b", "c", "d"]), "into 4 equal pieces"),
-        (split(13, Some(&[1, 4]), &[axis()], &["a", "b"]), "do not make up axis 1"),
-        (split(13, Some(&[7, -1]), &[axis()], &["a", "b"]), "do not make up axis 1"),
-        (split(13, Some(&[6]), &[axis()], &["a", "b"]), "do not make up axis 1"),
+        (split(13, Some(&[1, 4]), &[axis()], &["a", "b"]), "does not consist of 2 pieces of sizes"),
+        (split(13, Some(&[7, -1]), &[axis()], &["a", "b"]), "does not consist of 2 pieces of sizes"),
+        (split(13, Some(&[6]), &[axis()], &["a", "b"]), "does not consist of 2 pieces of sizes"),
         (split(18, Some(&[3, 3]), &[axis(), int("num_outputs", 2)], &["a", "b"]), "both sizes"),
         (split(18, None, &[axis(), int("num_outputs", 3)], &["a", "b"]), "it has 2 outputs"),
     ] {

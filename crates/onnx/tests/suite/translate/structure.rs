@@ -38,7 +38,7 @@ fn all_problems_come_at_once_and_consequences_do_not() {
         [
             "`first` (Einsum, operator set 17): there is no translation of this operator",
             "`Fancy_4` (com.example.Fancy, operator set 3): its domain `com.example` is not known",
-            "`Softmax_5` (Softmax, operator set 17): axis 7 is none of 1 dimensions",
+            "`Softmax_5` (Softmax, operator set 17): axis 7 is none of 1 dimension",
             "`QLinearConv_7` (QLinearConv, operator set 17): it is quantised, which is not supported",
             "`thing` (org.other.Thing, operator set 0): the model imports no operator set of its domain `org.other`",
             "`Gelu_9` (Gelu, operator set 17): it is known in the operator sets 20 to 25 only",

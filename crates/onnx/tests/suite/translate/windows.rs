@@ -87,7 +87,7 @@ fn convolutions_that_contradict_themselves_are_refused() {
         (vec![1, 2, 3, 3], vec![ints("pads", &[-1, 0, 0, 0])], "`pads` is [-1, 0, 0, 0]"),
         (vec![1, 2, 3, 3], vec![word("auto_pad", "SOME")], "`auto_pad` is `SOME`"),
         (vec![1, 2, 3], vec![], "a filter of shape [1, 2, 3]"),
-        (vec![1, 1, 3, 3], vec![], "1 groups"),
+        (vec![1, 1, 3, 3], vec![], "in 1 group does not fit"),
         (vec![1, 2, 6, 6], vec![], "does not fit"),
         (vec![1, 2, 3, 3], vec![int("colour", 1)], "an attribute `colour`"),
         (vec![1, 2, 3, 3], vec![float("group", 1.0)], "`group` is not a whole number"),
