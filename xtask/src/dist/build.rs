@@ -87,12 +87,12 @@ pub(super) fn build(
     compilers: &Compilers,
 ) -> Result<(PathBuf, String), String> {
     let triple = platform.triple;
-    let mut command = Command::new("cargo");
+    // The flags name the directories of unpacked packages.
+    cargo::printed(cargo_in(places).args(["fetch", "--quiet", "--locked", "--target", triple]))?;
+    let mut command = cargo_in(places);
     command.args(["rustc", "--locked", "--package", "opkeep-cli", "--bin", "opkeep", "--profile", PROFILE]);
     command.args(["--target", triple, "--message-format", "json-render-diagnostics"]);
     command.arg("--").arg("-L").arg(empty_libraries(&places.target)?);
-    command.current_dir(&places.source).env_clear().envs(kept());
-    command.env("CARGO_HOME", &places.cargo_home).env("CARGO_TARGET_DIR", &places.target);
     command.env("CARGO_ENCODED_RUSTFLAGS", rust_flags(places, &compilers.rust));
     // A path may have a space.
     command.env("CC_SHELL_ESCAPED_FLAGS", "1");
@@ -105,6 +105,14 @@ pub(super) fn build(
     command.stderr(std::process::Stdio::inherit());
     let messages = cargo::printed(&mut command)?;
     Ok((places.target.join(triple).join(PROFILE).join("opkeep"), messages))
+}
+
+/// Cargo in the sources, with no variable that could change what it builds.
+fn cargo_in(places: &Places) -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(&places.source).env_clear().envs(kept());
+    command.env("CARGO_HOME", &places.cargo_home).env("CARGO_TARGET_DIR", &places.target);
+    command
 }
 
 /// Returns a directory with the libraries that crates name for other C libraries, and whose functions musl itself has. They are
