@@ -11,6 +11,7 @@ mod hints;
 mod manifest;
 mod modules;
 mod package;
+mod profiles;
 mod promises;
 mod rust;
 mod source;
@@ -91,6 +92,7 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
     findings.extend(hints::check(&sources));
     findings.extend(features::findings(root)?);
     findings.extend(versions::findings(root, &files)?);
+    findings.extend(profiles::check(&disk::text_if_exists(root, "Cargo.toml")?.unwrap_or_default()));
     for path in files.iter().filter(|path| promises::concerns(path)) {
         let text = disk::text_if_exists(root, path)?.unwrap_or_default();
         findings.extend(promises::check(path, &text, &sources));
