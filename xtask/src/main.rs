@@ -5,12 +5,14 @@
 mod benches;
 mod cargo;
 mod conformance;
+mod deb;
 mod disk;
 mod dist;
 mod docs;
 mod findings;
 mod frameworks;
 mod guard;
+mod install_size;
 mod notices;
 mod package;
 mod public_items;
@@ -81,6 +83,12 @@ const TASKS: &[(&str, &str, Task)] = &[
         "Triton and JAX with their own caches and with ours: races, damage, kills; needs Python and its index",
         frameworks::frameworks,
     ),
+    (
+        "install-size",
+        "install the command below target/, and check that it is stripped and small",
+        install_size::install_size,
+    ),
+    ("deb", "make the Debian package, and check it; --maintainer 'NAME <ADDRESS>'", deb::deb),
     (
         "package",
         "make the package of each published crate, and compile it by itself; --no-verify compiles nothing",

@@ -1,0 +1,142 @@
+//! `cargo xtask deb`: the Debian package of the command, by cargo-deb, which it first builds below `target/tools`. The same
+//! commit gives the same bytes. `[package.metadata.deb]` of the command's manifest says what is in it.
+
+mod check;
+mod notes;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use crate::{disk, install_size};
+
+const USAGE: &str = "usage: cargo xtask deb [--maintainer 'NAME <ADDRESS>']";
+
+const CARGO_DEB: &str = "3.8.0";
+const CRATE: &str = "opkeep-cli";
+/// What is made for the package; `[package.metadata.deb]` names it.
+const PARTS: &str = "target/deb";
+const PACKAGES: &str = "target/debian";
+
+/// The completions of each shell, where Debian's shells look for them; `[package.metadata.deb]` has the directories.
+const COMPLETIONS: [(&str, &str); 3] = [("bash", "opkeep"), ("zsh", "_opkeep"), ("fish", "opkeep.fish")];
+
+pub(crate) fn deb(args: &[String]) -> Result<(), String> {
+    let maintainer = match args {
+        [] => None,
+        [flag, maintainer] if flag == "--maintainer" => Some(maintainer.as_str()),
+        [other, ..] => return Err(format!("found `{other}`\n{USAGE}")),
+    };
+    let begin = Instant::now();
+    let metadata = disk::metadata()?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let mut versions = packages.filter(|package| package["name"] == CRATE).map(|package| &package["version"]);
+    let version =
+        versions.next().and_then(|it| it.as_str()).ok_or_else(|| format!("there is no `{CRATE}`"))?;
+    let seconds = commit_time()?;
+
+    let cargo_deb = tool()?;
+    let mut build = crate::cargo::cargo();
+    run(build.args(["build", "--release", "--locked", "--package", CRATE]))?;
+    let program = Path::new(metadata["target_directory"].as_str().unwrap_or("target")).join("release/opkeep");
+    install_size::check(&program)?;
+
+    parts(&program)?;
+    let parts = Path::new(PARTS);
+    let third_party = disk::text_if_exists(Path::new("."), "THIRD-PARTY.md")?.unwrap_or_default();
+    let mit = disk::text_if_exists(Path::new("."), "LICENSE-MIT")?.unwrap_or_default();
+    disk::write(&parts.join("copyright"), &notes::copyright(&mit, &third_party))?;
+    let maintainer_name = maintainer.map_or_else(maintainer_of_manifest, |name| Ok(name.to_owned()))?;
+    let date = disk::output("date", &["--utc", "--rfc-email", &format!("--date=@{seconds}")], None)?;
+    let date = String::from_utf8_lossy(&date).trim().to_owned();
+    disk::write(&parts.join("changelog"), &notes::changelog(version, &maintainer_name, &date))?;
+
+    let mut package = Command::new(cargo_deb);
+    crate::cargo::without_package(&mut package);
+    // Quiet, since it warns of each path with `target` in it.
+    package.args(["--no-build", "--quiet", "--locked", "--package", CRATE, "--output", PACKAGES]);
+    package.args(maintainer.into_iter().flat_map(|name| ["--maintainer", name]));
+    run(package.env("SOURCE_DATE_EPOCH", seconds.to_string()))?;
+    let file = Path::new(PACKAGES).join(format!("opkeep_{version}-1_{}.deb", architecture()?));
+    check::check(&file, version)?;
+    println!("deb: {} in {:.0} s", file.display(), begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// The time of the present commit, in seconds since 1970.
+fn commit_time() -> Result<u64, String> {
+    let time = disk::output("git", &["log", "-1", "--format=%ct"], None)?;
+    let time = String::from_utf8_lossy(&time);
+    time.trim().parse().map_err(|error| format!("`git log` printed `{}`: {error}", time.trim()))
+}
+
+fn architecture() -> Result<String, String> {
+    let name = disk::output("dpkg", &["--print-architecture"], None)?;
+    Ok(String::from_utf8_lossy(&name).trim().to_owned())
+}
+
+/// Builds cargo-deb, unless an earlier run did. Returns its path.
+fn tool() -> Result<PathBuf, String> {
+    let root = Path::new("target/tools").join(format!("cargo-deb-{CARGO_DEB}"));
+    let program = root.join("bin/cargo-deb");
+    // Cargo renames the program to this place when it is complete.
+    if !program.exists() {
+        println!("==> cargo install cargo-deb {CARGO_DEB}");
+        let mut install = crate::cargo::cargo();
+        install.args(["install", "--quiet", "--locked", "cargo-deb", "--version", CARGO_DEB, "--root"]);
+        run(install.arg(&root))?;
+    }
+    Ok(program)
+}
+
+/// Writes the man pages and the completions.
+fn parts(program: &Path) -> Result<(), String> {
+    let parts = Path::new(PARTS);
+    disk::empty_directory(parts)?;
+    let program = program.to_string_lossy();
+    disk::output(&program, &["man", &parts.join("man").to_string_lossy()], None)?;
+    for (shell, name) in COMPLETIONS {
+        let script = disk::output(&program, &["completions", shell], None)?;
+        disk::write_bytes(&parts.join("completions").join(shell).join(name), &script)?;
+    }
+    Ok(())
+}
+
+fn maintainer_of_manifest() -> Result<String, String> {
+    let path = "crates/cli/Cargo.toml";
+    let text = disk::text_if_exists(Path::new("."), path)?.unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("maintainer = \"")?.strip_suffix('"'));
+    line.map(str::to_owned).ok_or_else(|| format!("`{path}` names no maintainer of the Debian package"))
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let line = format!("{command:?}").replace('"', "");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{line}` ended with {status}")),
+        Err(error) => Err(format!("`{line}` did not start: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manifest_names_what_is_made() {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        let manifest = disk::text_if_exists(root, "crates/cli/Cargo.toml").unwrap().unwrap();
+        for (shell, name) in COMPLETIONS {
+            let source = format!("\"../../{PARTS}/completions/{shell}/{name}\"");
+            assert!(manifest.contains(&source), "{source}");
+        }
+        for part in ["man/*.1", "copyright", "changelog"] {
+            assert!(manifest.contains(&format!("\"../../{PARTS}/{part}\"")), "{part}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_checked() {
+        assert!(deb(&["--install".to_owned()]).unwrap_err().contains(USAGE));
+    }
+}
