@@ -49,12 +49,12 @@ pub(crate) fn release(args: &[String]) -> Result<(), String> {
 /// The texts in which a version may be.
 fn texts(root: &Path) -> Result<Texts, String> {
     let paths = disk::files(root)?.into_iter().filter(|path| concerns(path) || path == CHANGELOG);
-    paths
-        .map(|path| {
-            let bytes = disk::bytes(root, &path)?;
-            Ok((path, String::from_utf8_lossy(&bytes).into_owned()))
-        })
-        .collect()
+    let read = |path: String| match disk::bytes(root, &path) {
+        // What is no text names no version, and must not change.
+        Ok(bytes) => Some(Ok((path, String::from_utf8(bytes).ok()?))),
+        Err(error) => Some(Err(error)),
+    };
+    paths.filter_map(read).collect()
 }
 
 /// The texts that change with a release.
@@ -126,7 +126,7 @@ mod tests {
         let mut texts = with_a_change();
         let version = greater(&texts);
         let changed = released(&texts, version, "2030-01-02").unwrap();
-        for path in [CHANGELOG, LOCK, MANIFEST] {
+        for path in [CHANGELOG, LOCK, MANIFEST, "docs/container/Containerfile", "docs/install.md"] {
             assert!(changed.contains_key(path), "{path}");
         }
         assert!(

@@ -12,8 +12,6 @@ use super::version::Version;
 pub(crate) const MANIFEST: &str = "Cargo.toml";
 pub(crate) const LOCK: &str = "Cargo.lock";
 
-/// The files that may name a release.
-const TEXTS: [&str; 8] = [".md", ".rs", ".toml", ".h", ".hpp", ".py", ".yml", "Dockerfile"];
 /// Files of other versions, and texts that are made up.
 const OTHERS: [&str; 4] = ["fixtures/", "fuzz/", "target/", "xtask/"];
 
@@ -40,11 +38,10 @@ impl Place {
     }
 }
 
-/// Whether the file at `path` may have versions of ours.
+/// Whether the file at `path`, of any kind, may have versions of ours. If it is no text, it has none.
 pub(crate) fn concerns(path: &str) -> bool {
     let is_test = path.ends_with("/tests.rs") || path.contains("/tests/");
-    let is_text = TEXTS.iter().any(|end| path.ends_with(end)) && path != CHANGELOG;
-    path == LOCK || is_text && !is_test && !OTHERS.iter().any(|directory| path.starts_with(directory))
+    path != CHANGELOG && !is_test && !OTHERS.iter().any(|directory| path.starts_with(directory))
 }
 
 /// The places of a file, in their order.
@@ -179,7 +176,15 @@ mod tests {
 
     #[test]
     fn texts_of_other_versions_are_not_looked_at() {
-        for path in [MANIFEST, LOCK, "README.md", "docs/a.md", "crates/a/src/b.rs", "docs/Dockerfile"] {
+        for path in [
+            MANIFEST,
+            LOCK,
+            "README.md",
+            "docs/a.md",
+            "crates/a/src/b.rs",
+            "docs/container/Containerfile",
+            ".ci/run",
+        ] {
             assert!(concerns(path), "{path}");
         }
         for path in [
@@ -187,7 +192,7 @@ mod tests {
             "fixtures/a/README.md",
             "crates/a/tests/b.rs",
             "crates/a/src/b/tests.rs",
-            "docs/a.png",
+            "xtask/src/a.rs",
         ] {
             assert!(!concerns(path), "{path}");
         }
