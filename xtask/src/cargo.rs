@@ -13,19 +13,6 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-/// What a program prints, which must succeed.
-pub(crate) fn printed(command: &mut Command) -> Result<String, String> {
-    let line = std::iter::once(command.get_program()).chain(command.get_args());
-    let line = line.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ");
-    match command.output() {
-        Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        Ok(output) => {
-            Err(format!("`{line}` ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
-        }
-        Err(error) => Err(format!("`{line}` did not start: {error}")),
-    }
-}
-
 /// Removes the variables that describe the package of this program. Some build scripts, such as that of `ring`, run again when
 /// these variables differ from those of the last build. Then everything that depends on it is built again, too.
 pub(crate) fn without_package(command: &mut Command) {

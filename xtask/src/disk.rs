@@ -15,8 +15,13 @@ pub(crate) fn metadata() -> Result<Value, String> {
 
 /// The output of `cargo metadata` about the members and all crates that they use on `platform`, as Cargo.lock has them.
 pub(crate) fn resolved(platform: &str) -> Result<Value, String> {
-    let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", platform];
-    parsed(&output("cargo", &args, None)?)
+    resolved_by(Command::new("cargo"), platform)
+}
+
+/// The same, of the workspace in which this cargo runs.
+pub(crate) fn resolved_by(mut cargo: Command, platform: &str) -> Result<Value, String> {
+    cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", platform]);
+    parsed(&output_of(&mut cargo)?)
 }
 
 fn parsed(json: &[u8]) -> Result<Value, String> {
@@ -100,6 +105,17 @@ pub(crate) fn empty_directory(path: &Path) -> Result<(), String> {
     fs::create_dir_all(path).map_err(message)
 }
 
+/// Creates a directory and those above it; an existing one stays.
+pub(crate) fn create_directory(path: &Path) -> Result<(), String> {
+    fs::create_dir_all(path).map_err(|error| format!("cannot create `{}`: {error}", path.display()))
+}
+
+/// Renames a file, replacing an existing one.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), String> {
+    fs::rename(from, to)
+        .map_err(|error| format!("cannot rename `{}` to `{}`: {error}", from.display(), to.display()))
+}
+
 /// Copies a file, or a directory with all that is in it.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let names = [from, to].map(|path| path.to_string_lossy().into_owned());
@@ -129,15 +145,27 @@ pub(crate) fn entries(path: &Path) -> Result<Vec<PathBuf>, String> {
 
 /// The output of a program, which must succeed.
 pub(crate) fn output(program: &str, args: &[&str], directory: Option<&Path>) -> Result<Vec<u8>, String> {
-    let line = format!("{program} {}", args.join(" "));
     let directory = directory.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
-    match Command::new(program).args(args).current_dir(directory).output() {
+    output_of(Command::new(program).args(args).current_dir(directory))
+}
+
+/// The output of a program, which must succeed.
+pub(crate) fn output_of(command: &mut Command) -> Result<Vec<u8>, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
+    let line = std::iter::once(program.clone()).chain(args).collect::<Vec<_>>().join(" ");
+    match command.output() {
         Ok(output) if output.status.success() => Ok(output.stdout),
         Ok(output) => {
             Err(format!("`{line}` ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
         }
         Err(error) => Err(format!("`{line}` did not start: {error}; is {program} on the PATH?")),
     }
+}
+
+/// The output of a program as text.
+pub(crate) fn printed(command: &mut Command) -> Result<String, String> {
+    output_of(command).map(|output| String::from_utf8_lossy(&output).into_owned())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task reports to the terminal")]
 
 mod benches;
+mod bundled;
 mod cargo;
 mod conformance;
 mod deb;

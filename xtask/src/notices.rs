@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::bundled::{self, Bundled};
 use crate::disk;
 
 const DOCUMENT: &str = "THIRD-PARTY.md";
@@ -40,7 +41,10 @@ pub(crate) fn notices(args: &[String]) -> Result<(), String> {
     };
     let mut crates = BTreeSet::new();
     for platform in PLATFORMS {
-        crates.extend(linked(&disk::resolved(platform)?)?);
+        let metadata = disk::resolved(platform)?;
+        let linked = linked(&metadata)?;
+        bundled::check(linked.iter().map(|one| one.name.as_str()), &bundled::with_native_code(&metadata))?;
+        crates.extend(linked);
     }
     let crates: Vec<Crate> = crates.into_iter().collect();
     let texts = crates.iter().map(licence_texts).collect::<Result<Vec<_>, _>>()?;
@@ -121,13 +125,19 @@ fn licence_texts(one: &Crate) -> Result<Vec<String>, String> {
         let Crate { name, version, .. } = one;
         return Err(format!("`{name}` {version} has no licence file in `{}`", dir.display()));
     }
-    let text = |name: &String| {
+    let text = |name: &str| {
         let bytes = disk::bytes(dir, name)?;
         let lines: Vec<String> =
             String::from_utf8_lossy(&bytes).lines().map(|line| line.trim_end().to_owned()).collect();
         Ok(lines.join("\n").trim_matches('\n').to_owned())
     };
-    names.iter().map(text).collect()
+    let own = names.iter().map(String::as_str);
+    let of_others = Bundled::of(&one.name).map(|bundled| bundled.licence_file);
+    let mut texts: Vec<String> = own.chain(of_others).map(text).collect::<Result<_, String>>()?;
+    // A crate may have the licence of others' code among its own.
+    let mut seen = BTreeSet::new();
+    texts.retain(|text| seen.insert(text.clone()));
+    Ok(texts)
 }
 
 /// Returns those of a crate's files that have the chosen licence: of alternatives MIT, if it is one of them and has a file,

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::Command;
 
 use super::platform::Platform;
-use crate::cargo;
+use crate::disk;
 
 /// Fails unless the binary is as it must be.
 pub(super) fn check(path: &Path, platform: &Platform) -> Result<(), String> {
     let mut readelf = Command::new("readelf");
     readelf.env("LC_ALL", "C").args(["--wide", "--file-header", "--program-headers", "--dynamic"]);
-    let printed = cargo::printed(readelf.arg("--sections").arg(path))?;
+    let printed = disk::printed(readelf.arg("--sections").arg(path))?;
     let problems = problems(&printed, platform.machine);
     match problems.is_empty() {
         true => Ok(()),

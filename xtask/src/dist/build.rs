@@ -4,19 +4,17 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::environment::{kept, variable};
 use super::platform::Platform;
-use crate::{cargo, disk};
+use crate::disk;
 
 /// The profile of archives.
 const PROFILE: &str = "dist";
 
-/// The variables of a build: where programs and packages are. No other one gets in, as it could change what is built.
-const KEPT: [&str; 15] = [
+/// The variables that a build keeps: where programs are, and how packages are downloaded.
+const KEPT: [&str; 11] = [
     "PATH",
-    "HOME",
-    "RUSTUP_HOME",
     "RUSTUP_TOOLCHAIN",
-    "RUSTUP_AUTO_INSTALL",
     "TMPDIR",
     "http_proxy",
     "https_proxy",
@@ -26,8 +24,15 @@ const KEPT: [&str; 15] = [
     "NO_PROXY",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
-    "CARGO_NET_OFFLINE",
 ];
+
+/// What differs between users and must not matter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Habits {
+    pub(super) umask: &'static str,
+    pub(super) locale: &'static str,
+    pub(super) zone: &'static str,
+}
 
 /// The directories of a build. Their names must not get into what is built.
 #[derive(Clone, Debug)]
@@ -37,8 +42,11 @@ pub(super) struct Places {
     pub(super) target: PathBuf,
     /// Cargo's own directory, with the sources of packages.
     pub(super) cargo_home: PathBuf,
+    /// The home directory of the build.
+    pub(super) home: PathBuf,
     /// That of the Rust toolchain.
     pub(super) sysroot: PathBuf,
+    pub(super) habits: Habits,
 }
 
 /// The compilers, which a binary depends on.
@@ -46,6 +54,8 @@ pub(super) struct Places {
 pub(super) struct Compilers {
     /// The program, and the first line of what it prints for `--version`.
     pub(super) c: (String, String),
+    /// The C library whose headers it reads.
+    pub(super) c_headers: String,
     pub(super) rust: RustVersion,
 }
 
@@ -71,13 +81,29 @@ impl RustVersion {
 impl Compilers {
     pub(super) fn of(platform: &Platform) -> Result<Self, String> {
         let program = platform.c_compiler()?;
-        let version = cargo::printed(Command::new(&program).arg("--version"))?;
+        let version = disk::printed(Command::new(&program).arg("--version"))?;
         let version = version.lines().next().unwrap_or_default().to_owned();
-        let printed = cargo::printed(Command::new("rustc").arg("-vV"))?;
+        let c_headers = c_headers(&program)?;
+        let printed = disk::printed(Command::new("rustc").arg("-vV"))?;
         let rust = RustVersion::parse(&printed)
             .ok_or_else(|| format!("`rustc -vV` does not state its release, commit and LLVM: {printed}"))?;
-        Ok(Self { c: (program, version), rust })
+        Ok(Self { c: (program, version), c_headers, rust })
     }
+}
+
+/// Returns the C library whose headers a compiler reads. musl does not state its version.
+fn c_headers(program: &str) -> Result<String, String> {
+    const MACROS: [&str; 2] = ["__GLIBC__", "__GLIBC_MINOR__"];
+    let mut compiler = Command::new(program);
+    let printed =
+        disk::printed(compiler.args(["-dM", "-E", "-include", "features.h", "-x", "c", "/dev/null"]))?;
+    let value = |name: &str| {
+        printed.lines().find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name)?.strip_prefix(' '))
+    };
+    Ok(match MACROS.map(value) {
+        [Some(major), Some(minor)] => format!("glibc {major}.{minor}"),
+        _ => "musl".to_owned(),
+    })
 }
 
 /// Builds the command. Returns the path of its binary, and the messages of cargo, one JSON value a line.
@@ -88,7 +114,7 @@ pub(super) fn build(
 ) -> Result<(PathBuf, String), String> {
     let triple = platform.triple;
     // The flags name the directories of unpacked packages.
-    cargo::printed(cargo_in(places).args(["fetch", "--quiet", "--locked", "--target", triple]))?;
+    disk::printed(cargo_in(places).args(["fetch", "--quiet", "--locked", "--target", triple]))?;
     let mut command = cargo_in(places);
     command.args(["rustc", "--locked", "--package", "opkeep-cli", "--bin", "opkeep", "--profile", PROFILE]);
     command.args(["--target", triple, "--message-format", "json-render-diagnostics"]);
@@ -99,20 +125,32 @@ pub(super) fn build(
     command.env(format!("CC_{}", triple.replace('-', "_")), &compilers.c.0);
     command.env(format!("CFLAGS_{}", triple.replace('-', "_")), c_flags(places));
     command.env("CARGO_PROFILE_DIST_STRIP", "symbols");
-    command.envs([("LC_ALL", "C"), ("TZ", "UTC0"), ("CARGO_INCREMENTAL", "0")]);
+    command.env("CARGO_INCREMENTAL", "0");
     // The time that C code may have in it. Not that of the commit: each commit would compile all C code again.
     command.env("SOURCE_DATE_EPOCH", "0");
     command.stderr(std::process::Stdio::inherit());
-    let messages = cargo::printed(&mut command)?;
+    let messages = disk::printed(&mut command)?;
     Ok((places.target.join(triple).join(PROFILE).join("opkeep"), messages))
 }
 
-/// Cargo in the sources, with no variable that could change what it builds.
-fn cargo_in(places: &Places) -> Command {
-    let mut command = Command::new("cargo");
-    command.current_dir(&places.source).env_clear().envs(kept());
-    command.env("CARGO_HOME", &places.cargo_home).env("CARGO_TARGET_DIR", &places.target);
+/// Cargo in the sources, with no variable and no settings that could change what it builds.
+pub(super) fn cargo_in(places: &Places) -> Command {
+    let Places { source, target, cargo_home, home, habits, .. } = places;
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("umask {}; exec cargo \"$@\"", habits.umask), "cargo"]);
+    command.current_dir(source).env_clear().envs(kept(&KEPT)).envs(rustup_home());
+    command.env("CARGO_HOME", cargo_home).env("CARGO_TARGET_DIR", target).env("HOME", home);
+    command.env("LC_ALL", habits.locale).env("TZ", habits.zone);
+    // The command's build script asks git for the commit.
+    command.envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")]);
     command
+}
+
+/// Returns the variable for the directory of toolchains, which is in the user's home directory.
+fn rustup_home() -> Option<(&'static str, OsString)> {
+    const NAME: &str = "RUSTUP_HOME";
+    let usual = || Some(PathBuf::from(variable("HOME")?).join(".rustup").into_os_string());
+    Some((NAME, variable(NAME).or_else(usual)?))
 }
 
 /// Returns a directory with the libraries that crates name for other C libraries, and whose functions musl itself has. They are
@@ -124,16 +162,9 @@ fn empty_libraries(target: &Path) -> Result<PathBuf, String> {
     Ok(directory)
 }
 
-/// Returns the variables of this process that a build keeps.
-pub(super) fn kept() -> Vec<(&'static str, OsString)> {
-    #[expect(clippy::disallowed_methods, reason = "a task of the command line")]
-    let variable = |name: &&'static str| Some((*name, std::env::var_os(name)?));
-    KEPT.iter().filter_map(variable).collect()
-}
-
 /// The directories by which a compiler may name a file, and what it is to name instead. The last one that fits counts.
 fn mapped(places: &Places, rust: Option<&RustVersion>) -> Vec<(PathBuf, String)> {
-    let Places { source, target, cargo_home, sysroot } = places;
+    let Places { source, target, cargo_home, sysroot, .. } = places;
     let mut mapped = vec![
         (source.clone(), "/opkeep".to_owned()),
         (target.clone(), "/build".to_owned()),
@@ -168,10 +199,10 @@ fn c_flags(places: &Places) -> OsString {
 }
 
 /// Returns the places whose names are in a binary.
-pub(super) fn named_in(binary: &[u8], places: &Places, home: Option<&OsStr>) -> Vec<PathBuf> {
-    let Places { source, target, cargo_home, sysroot } = places;
-    let mut all: Vec<&Path> = vec![source, target, cargo_home, sysroot];
-    all.extend(home.map(Path::new));
+pub(super) fn named_in(binary: &[u8], places: &Places, user: Option<&OsStr>) -> Vec<PathBuf> {
+    let Places { source, target, cargo_home, home, sysroot, .. } = places;
+    let mut all: Vec<&Path> = vec![source, target, cargo_home, home, sysroot];
+    all.extend(user.map(Path::new));
     let is_in = |path: &&Path| {
         // With the separator, since `/root` may be part of a longer name.
         let name = [path.as_os_str().as_encoded_bytes(), b"/"].concat();
@@ -189,7 +220,9 @@ mod tests {
             source: "/a/source".into(),
             target: "/a/b c/build".into(),
             cargo_home: "/no/cargo".into(),
+            home: "/no/home".into(),
             sysroot: "/rust".into(),
+            habits: Habits { umask: "022", locale: "C", zone: "UTC0" },
         }
     }
 

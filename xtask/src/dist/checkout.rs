@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use toml::de::DeTable;
-
-use crate::{cargo, disk};
+use super::environment::kept;
+use crate::disk;
+use crate::release::places::workspace_version;
 
 /// The commit that archives are made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,45 +45,43 @@ pub(super) struct Checkout {
 }
 
 impl Checkout {
-    /// Copies the present commit of the repository at `root` to the directory `to`, and removes all else from it. It is a
+    /// Copies a commit of the repository at `root` to the directory `to`, and removes all else from it. It is a
     /// repository, since the command's build script asks git for the commit. Files of an earlier commit that are the same
     /// stay as they are, so that cargo does not build them again.
-    pub(super) fn new(root: &Path, to: &Path) -> Result<Self, String> {
+    pub(super) fn new(root: &Path, commit: &Commit, to: &Path) -> Result<Self, String> {
         let (root, to) = (absolute(root)?, absolute(to)?);
         if !to.join(".git").exists() {
             disk::empty_directory(&to)?;
-            git(&to, &["init", "--quiet", "--initial-branch", "archive"])?;
+            git(&to, &["init", "--quiet", "--template=", "--initial-branch", "archive"])?;
         }
         // Of a shallow repository, too.
-        git(&to, &["fetch", "--quiet", "--depth", "1", &format!("file://{}", root.display()), "HEAD"])?;
+        git(&to, &["fetch", "--quiet", "--depth", "1", &format!("file://{}", root.display()), &commit.name])?;
         git(&to, &["checkout", "--quiet", "--force", "--detach", "FETCH_HEAD"])?;
         git(&to, &["clean", "--quiet", "-ffdx"])?;
         let manifest = disk::bytes(&to, "Cargo.toml")?;
-        Ok(Self { version: version(&String::from_utf8_lossy(&manifest))?, root: to })
+        Ok(Self { version: workspace_version(&String::from_utf8_lossy(&manifest))?, root: to })
     }
-}
-
-/// Returns the version of the workspace with this manifest.
-fn version(manifest: &str) -> Result<String, String> {
-    let manifest = DeTable::parse(manifest).map_err(|error| format!("`Cargo.toml`: {error}"))?;
-    let workspace = manifest.get_ref().get("workspace").and_then(|it| it.get_ref().get("package"));
-    let version = workspace.and_then(|it| it.get_ref().get("version"));
-    let version = version.and_then(|version| version.get_ref().as_str().map(str::to_owned));
-    version.ok_or_else(|| "`Cargo.toml` has no `workspace.package.version`".to_owned())
 }
 
 pub(super) fn absolute(path: &Path) -> Result<PathBuf, String> {
     std::path::absolute(path).map_err(|error| format!("`{}`: {error}", path.display()))
 }
 
+/// Runs git without the settings of the user and of the machine, which could change what is in files, and run programs.
 fn git(root: &Path, args: &[&str]) -> Result<String, String> {
     let mut command = Command::new("git");
-    command.arg("-C").arg(root).args(args).env("TZ", "UTC0");
-    // A hook of another repository sets these.
-    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"].iter().for_each(|name| {
-        command.env_remove(name);
-    });
-    cargo::printed(&mut command)
+    command.env_clear().envs(kept(&["PATH", "TMPDIR"])).env("TZ", "UTC0").env("LC_ALL", "C");
+    command.envs([
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_ATTR_NOSYSTEM", "1"),
+    ]);
+    command
+        .arg("-C")
+        .arg(root)
+        .args(["-c", "core.hooksPath=/dev/null", "-c", "core.autocrlf=false"])
+        .args(args);
+    disk::printed(&mut command)
 }
 
 #[cfg(test)]
@@ -113,23 +111,18 @@ mod tests {
         git(&root, &["init", "--quiet"]).unwrap();
         commit("1.0.0");
         disk::write(&root.join("untracked"), "").unwrap();
-        assert_eq!(Checkout::new(&root, &to).unwrap().version, "1.0.0");
+        assert_eq!(Checkout::new(&root, &Commit::head(&root).unwrap(), &to).unwrap().version, "1.0.0");
         assert_eq!(disk::names(&to).unwrap(), [".git", "Cargo.toml"]);
         disk::write(&to.join("left"), "").unwrap();
         disk::write(&to.join("Cargo.toml"), "changed").unwrap();
         commit("1.1.0");
         disk::write(&root.join("Cargo.toml"), "not committed").unwrap();
         assert!(is_changed(&root).unwrap());
-        let checkout = Checkout::new(&root, &to).unwrap();
+        let checkout = Checkout::new(&root, &Commit::head(&root).unwrap(), &to).unwrap();
         assert_eq!((checkout.version.as_str(), Commit::head(&root)), ("1.1.0", Commit::head(&to)));
         assert_eq!(disk::names(&to).unwrap(), [".git", "Cargo.toml", "untracked"]);
+        // Also where the user's git writes other line ends.
+        assert_eq!(disk::bytes(&to, "Cargo.toml").unwrap(), manifest("1.1.0").as_bytes());
         disk::remove(&directory).unwrap();
-    }
-
-    #[test]
-    fn the_version_is_that_of_the_workspace() {
-        let manifest = "[workspace.package]\nversion = \"1.2.3\"\n[package]\nversion = \"4.5.6\"";
-        assert_eq!(version(manifest).unwrap(), "1.2.3");
-        assert!(version("[package]\nversion = \"4.5.6\"").unwrap_err().contains("workspace.package.version"));
     }
 }

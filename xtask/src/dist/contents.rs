@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::archive::File;
-use crate::{cargo, disk};
+use crate::disk;
 
 /// The directory of documents.
 const DOCUMENTS: &str = "share/doc/opkeep";
@@ -60,7 +60,7 @@ pub(super) fn with_binary(
 
 /// Returns what a program prints with no settings of the user.
 fn printed(program: &Path, args: &[&Path]) -> Result<String, String> {
-    cargo::printed(Command::new(program).args(args).env_clear().env("OPKEEP_CONFIG", "/dev/null"))
+    disk::printed(Command::new(program).args(args).env_clear().env("OPKEEP_CONFIG", "/dev/null"))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use super::environment::kept;
 use super::platform::{Platform, native};
 use crate::disk;
 use crate::venv::Skip;
@@ -15,6 +16,7 @@ const MODEL: &str = "fixtures/networks/lenet/model.onnx";
 pub(super) fn try_archive(
     archive: &Path,
     platform: &Platform,
+    commit: &str,
     source: &Path,
     directory: &Path,
 ) -> Result<(), Skip> {
@@ -29,7 +31,7 @@ pub(super) fn try_archive(
         directory,
     };
     command
-        .main_job(platform.triple)
+        .main_job(platform.triple, commit)
         .map_err(|problem| Skip::Failed(format!("{}: {problem}", archive.display())))
 }
 
@@ -64,10 +66,11 @@ struct Trial<'a> {
 
 impl Trial<'_> {
     /// Builds a network twice, verifies and explains its kernels, and tries to run it, which a static command refuses.
-    fn main_job(&self, triple: &str) -> Result<(), String> {
+    fn main_job(&self, triple: &str, commit: &str) -> Result<(), String> {
         let version = self.opkeep(&["--version"], 0)?;
-        if !version.contains(triple) {
-            return Err(format!("`--version` prints `{}`, without {triple}", version.trim()));
+        let commit = commit.get(..9).unwrap_or(commit);
+        if !version.contains(triple) || !version.contains(commit) {
+            return Err(format!("`--version` prints `{}`, without {triple} or {commit}", version.trim()));
         }
         let model = self.model.to_string_lossy();
         let network = [&*model, "--target", "cpu"];
@@ -101,8 +104,10 @@ impl Trial<'_> {
         if self.emulator.is_some() {
             command.arg(&self.program);
         }
-        command.args(args).env("CC", &self.compiler).env("OPKEEP_CONFIG", "/dev/null");
-        command.env("OPKEEP_CACHE_DIR", self.directory.join("store")).env("NO_COLOR", "1");
+        // No settings of the user, such as a remote cache, to which the trial would send its kernels.
+        command.args(args).env_clear().envs(kept(&["PATH", "TMPDIR"])).env("CC", &self.compiler);
+        command.env("HOME", self.directory).env("OPKEEP_CONFIG", "/dev/null");
+        command.env("OPKEEP_CACHE_DIR", self.directory.join("store"));
         let output = command.output().map_err(|error| format!("`{command:?}` did not start: {error}"))?;
         let Output { status, stdout, stderr } = output;
         let printed = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();

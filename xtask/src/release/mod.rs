@@ -2,7 +2,7 @@
 //! changes are looked at, tested and committed like all others. `cargo xtask tidy` checks that all places agree.
 
 mod changelog;
-mod places;
+pub(crate) mod places;
 mod version;
 
 use std::collections::BTreeMap;

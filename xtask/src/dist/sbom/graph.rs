@@ -1,11 +1,8 @@
 //! The crates that a binary links, and which uses which.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use serde_json::Value;
-
-use crate::disk;
 
 /// The package with the binary.
 pub(super) const ROOT: &str = "opkeep-cli";
@@ -26,26 +23,16 @@ pub(in crate::dist) struct Package {
 /// The crates of a binary.
 pub(in crate::dist) type Graph = BTreeMap<Id, Package>;
 
-/// Returns the crates that the command links on a platform, with the features that it has when it is built alone. Procedural
-/// macros and build scripts run in the compiler, and are in no binary.
-pub(in crate::dist) fn linked(root: &Path, triple: &str) -> Result<Graph, String> {
-    let line = ["tree", "--locked", "--package", ROOT, "--target", triple];
-    let format = [
-        "--edges",
-        "normal,no-proc-macro",
-        "--prefix",
-        "depth",
-        "--format",
-        "{p}\t{f}\t{l}",
-        "--charset",
-        "ascii",
-    ];
-    let printed = disk::output("cargo", &[&line[..], &format].concat(), Some(root))?;
-    parse(&String::from_utf8_lossy(&printed))
+/// Returns the arguments of cargo for a list of the crates that the command links on a platform, with the features that it has when
+/// it is built alone. Procedural macros and build scripts run in the compiler, and are in no binary.
+pub(in crate::dist) fn tree_arguments(triple: &str) -> Vec<&str> {
+    let mut line = vec!["tree", "--locked", "--package", ROOT, "--target", triple, "--charset", "ascii"];
+    line.extend(["--edges", "normal,no-proc-macro", "--prefix", "depth", "--format", "{p}\t{f}\t{l}"]);
+    line
 }
 
 /// Reads what `cargo tree` prints: a line for each crate that another one uses, below it, with its depth before its name.
-fn parse(printed: &str) -> Result<Graph, String> {
+pub(in crate::dist) fn parse(printed: &str) -> Result<Graph, String> {
     let mut graph = Graph::new();
     let mut users: Vec<Id> = Vec::new();
     for line in printed.lines().filter(|line| !line.is_empty()) {
@@ -102,24 +89,6 @@ fn id_of(id: &str) -> Option<Id> {
     let directory = place.rsplit('/').next()?;
     let (name, version) = id.split_once('@').unwrap_or((directory, id));
     Some((name.to_owned(), version.to_owned()))
-}
-
-/// Returns the names of the crates that compile C: those whose build scripts use a crate that calls a compiler.
-pub(in crate::dist) fn with_native_code(metadata: &Value) -> BTreeSet<String> {
-    const CALL_COMPILERS: [&str; 3] = ["cc", "cmake", "autotools"];
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let packages = list(&metadata["packages"]);
-    let name_of = |id: &Value| {
-        let package = packages.iter().find(|package| package["id"] == *id)?;
-        package["name"].as_str().map(str::to_owned)
-    };
-    let calls = |dependency: &Value| {
-        list(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"] == "build")
-            && name_of(&dependency["pkg"]).is_some_and(|name| CALL_COMPILERS.contains(&name.as_str()))
-    };
-    let nodes = list(&metadata["resolve"]["nodes"]);
-    let calling = nodes.iter().filter(|node| list(&node["deps"]).iter().any(calls));
-    calling.filter_map(|node| name_of(&node["id"])).collect()
 }
 
 #[cfg(test)]
@@ -181,19 +150,5 @@ mod tests {
         assert_eq!(id_of("path+file:///src/sha2#0.11.1"), Some(id("sha2", "0.11.1")));
         assert_eq!(id_of("path+file:///crates/engine#opkeep@0.1.0"), Some(id("opkeep", "0.1.0")));
         assert_eq!(id_of("sha2"), None);
-    }
-
-    #[test]
-    fn a_build_script_with_a_c_compiler_is_found() {
-        let package = |name: &str| json!({"name": name, "id": name});
-        let node = |name: &str, dependency: &str, kind: Value| json!({"id": name, "deps": [{"pkg": dependency, "dep_kinds": [{"kind": kind}]}]});
-        let packages = ["ring", "tests", "generated", "cc", "x"].map(package);
-        let nodes = [
-            node("ring", "cc", json!("build")),
-            node("tests", "cc", json!("dev")),
-            node("generated", "x", json!("build")),
-        ];
-        let metadata = json!({"packages": packages, "resolve": {"nodes": nodes}});
-        assert_eq!(with_native_code(&metadata), ["ring".to_owned()].into());
     }
 }

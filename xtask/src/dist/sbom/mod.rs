@@ -5,9 +5,9 @@ mod graph;
 mod native;
 mod validate;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-pub(super) use graph::{Graph, compiled, linked, with_native_code};
+pub(super) use graph::{Graph, compiled, parse, tree_arguments};
 use graph::{Id, Package, ROOT};
 use native::Native;
 pub(super) use native::{Libraries, musl_version};
@@ -27,6 +27,8 @@ pub(super) struct Subject<'a> {
     pub(super) binary: &'a [u8],
     /// The names and versions of the compilers.
     pub(super) tools: &'a [(String, String)],
+    /// The C library whose headers the C compiler reads.
+    pub(super) c_headers: &'a str,
 }
 
 /// Returns the digests of crates, which a `Cargo.lock` has.
@@ -46,12 +48,12 @@ pub(super) fn bill(
     subject: &Subject<'_>,
     graph: &Graph,
     checksums: &BTreeMap<Id, String>,
-    compile_c: &BTreeSet<String>,
+    metadata: &Value,
     libraries: &Libraries,
 ) -> Result<String, String> {
     let (root_id, root) =
         graph.iter().find(|((name, _), _)| name == ROOT).ok_or_else(|| format!("`{ROOT}` is missing"))?;
-    let natives = native::native(graph, compile_c, libraries)?;
+    let natives = native::native(graph, metadata, libraries)?;
     let others = graph.iter().filter(|(id, _)| *id != root_id);
     let crates = others.map(|(id, package)| component(id, package, checksums));
     let mut components = crates.collect::<Result<Vec<_>, _>>()?;
@@ -62,7 +64,7 @@ pub(super) fn bill(
         "specVersion": "1.6",
         "serialNumber": serial_number(subject),
         "version": 1,
-        "metadata": metadata(subject, root_id, root),
+        "metadata": about(subject, root_id, root),
         "components": components,
         "dependencies": dependencies(graph, &natives, root_id),
     });
@@ -71,7 +73,7 @@ pub(super) fn bill(
         .map_err(|error| format!("the bill of materials cannot be written: {error}"))
 }
 
-fn metadata(subject: &Subject<'_>, root_id: &Id, root: &Package) -> Value {
+fn about(subject: &Subject<'_>, root_id: &Id, root: &Package) -> Value {
     let tools = subject
         .tools
         .iter()
@@ -90,6 +92,7 @@ fn metadata(subject: &Subject<'_>, root_id: &Id, root: &Package) -> Value {
             "hashes": [{"alg": "SHA-256", "content": sha256(subject.binary)}],
         },
         "properties": [
+            {"name": "opkeep:c-headers", "value": subject.c_headers},
             {"name": "opkeep:commit", "value": subject.commit},
             {"name": "opkeep:features", "value": root.features},
             {"name": "opkeep:target", "value": subject.triple},
@@ -178,6 +181,7 @@ pub(super) fn sha256(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::path::Path;
 
     use super::*;
@@ -196,16 +200,17 @@ mod tests {
 
     fn subject(triple: &str) -> Subject<'_> {
         let (version, commit, time) = ("0.1.0", "0123", "2026-11-28T15:34:00Z");
-        Subject { version, triple, commit, time, binary: b"binary", tools: &[] }
+        Subject { version, triple, commit, time, binary: b"binary", tools: &[], c_headers: "musl" }
     }
 
     fn bill_of(triple: &str) -> Value {
         let root = Path::new(ROOT_DIR);
         let lock = String::from_utf8(disk::bytes(root, "Cargo.lock").unwrap()).unwrap();
-        let compile_c = with_native_code(&disk::resolved(triple).unwrap());
-        let graph = linked(root, triple).unwrap();
+        let tree = disk::output("cargo", &tree_arguments(triple), Some(root)).unwrap();
+        let graph = parse(&String::from_utf8(tree).unwrap()).unwrap();
+        let metadata = disk::resolved(triple).unwrap();
         let bill =
-            bill(&subject(triple), &graph, &checksums(&lock).unwrap(), &compile_c, &libraries()).unwrap();
+            bill(&subject(triple), &graph, &checksums(&lock).unwrap(), &metadata, &libraries()).unwrap();
         serde_json::from_str(&bill).unwrap()
     }
 
@@ -264,9 +269,17 @@ mod tests {
     fn a_bill_has_what_is_linked_and_nothing_else() {
         let bill = bill_of("aarch64-unknown-linux-musl");
         let has = |name: &str| list(&bill, "components").iter().any(|component| component["name"] == name);
-        for name in
-            ["ring", "zstd-sys", "libzstd", "boringssl", "rust-std", "musl", "libunwind", "opkeep-store"]
-        {
+        for name in [
+            "ring",
+            "mimalloc-c",
+            "zstd-sys",
+            "libzstd",
+            "boringssl",
+            "rust-std",
+            "musl",
+            "libunwind",
+            "opkeep-store",
+        ] {
             assert!(has(name), "{name} is missing");
         }
         // Macros, build scripts, tests, other packages of the workspace, other systems.
@@ -312,7 +325,7 @@ mod tests {
         let id = |name: &str| (name.to_owned(), "1.0.0".to_owned());
         let package = || Package { licence: "MIT".to_owned(), ..Package::default() };
         let graph = [(id(ROOT), Package { is_own: true, ..package() }), (id("serde"), package())].into();
-        let bill = bill(&subject("x"), &graph, &BTreeMap::new(), &BTreeSet::new(), &libraries());
+        let bill = bill(&subject("x"), &graph, &BTreeMap::new(), &Value::Null, &libraries());
         assert!(bill.unwrap_err().contains("no digest of `serde`"));
     }
 

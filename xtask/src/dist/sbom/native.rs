@@ -1,8 +1,12 @@
 //! What a binary has beside crates: code in C and assembly that crates bring along, and the libraries of the Rust toolchain.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 use super::graph::{Graph, Id};
+use crate::bundled::{self, Bundled};
 
 /// A component that is no crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,50 +20,6 @@ pub(super) struct Native {
     pub(super) crate_id: Option<Id>,
 }
 
-/// Code in a crate that is not the crate's own.
-struct Bundled {
-    crate_name: &'static str,
-    name: &'static str,
-    licence: &'static str,
-    /// Returns its version and its package URL, by the version of the crate.
-    identity: fn(&str) -> Option<(String, String)>,
-}
-
-/// The crates that compile code which is not Rust, and that code. A crate that is missing here is an error.
-const BUNDLED: &[Bundled] = &[
-    Bundled {
-        crate_name: "libmimalloc-sys",
-        name: "mimalloc-c",
-        licence: "MIT",
-        // The crate does not state the version.
-        identity: |version| {
-            Some((format!("in libmimalloc-sys {version}"), "pkg:github/microsoft/mimalloc".to_owned()))
-        },
-    },
-    Bundled {
-        crate_name: "ring",
-        name: "boringssl",
-        licence: "Apache-2.0 AND ISC",
-        // The crate has parts of it, and does not state of which version.
-        identity: |version| Some((format!("in ring {version}"), "pkg:github/google/boringssl".to_owned())),
-    },
-    Bundled {
-        crate_name: "ring",
-        name: "fiat-crypto",
-        licence: "MIT OR Apache-2.0 OR BSD-1-Clause",
-        identity: |version| Some((format!("in ring {version}"), "pkg:github/mit-plv/fiat-crypto".to_owned())),
-    },
-    Bundled {
-        crate_name: "zstd-sys",
-        name: "libzstd",
-        licence: "BSD-3-Clause",
-        identity: |version| {
-            let version = version.split_once("+zstd.")?.1;
-            Some((version.to_owned(), format!("pkg:github/facebook/zstd@v{version}")))
-        },
-    },
-];
-
 /// The versions of the toolchain's libraries.
 #[derive(Clone, Debug)]
 pub(in crate::dist) struct Libraries {
@@ -69,32 +29,29 @@ pub(in crate::dist) struct Libraries {
     pub(in crate::dist) musl: String,
 }
 
-/// Returns the components of a binary with these crates that are no crates. `compile_c` has the names of all crates with code
-/// that is not Rust.
-pub(super) fn native(
-    graph: &Graph,
-    compile_c: &BTreeSet<String>,
-    libraries: &Libraries,
-) -> Result<Vec<Native>, String> {
+/// Returns the components of a binary with these crates that are no crates. `metadata` is what cargo states about all crates.
+pub(super) fn native(graph: &Graph, metadata: &Value, libraries: &Libraries) -> Result<Vec<Native>, String> {
+    bundled::check(graph.keys().map(|(name, _)| name.as_str()), &bundled::with_native_code(metadata))?;
     let mut found = Vec::new();
-    for id @ (name, version) in graph.keys() {
-        let mut bundled = BUNDLED.iter().filter(|bundled| bundled.crate_name == name).peekable();
-        if bundled.peek().is_none() && compile_c.contains(name) {
-            return Err(format!(
-                "`{name}` compiles code that is not Rust: add it to `BUNDLED` in {}",
-                file!()
-            ));
-        }
-        for Bundled { name: bundled, licence, identity, .. } in bundled {
-            let (version, purl) = identity(version)
-                .ok_or_else(|| format!("`{name}` {version} does not state its version of {bundled}"))?;
-            let description = format!("C and assembly, compiled for the crate {name}");
-            let (name, crate_id) = (*bundled, Some(id.clone()));
+    for id @ (crate_name, crate_version) in graph.keys() {
+        for bundled in Bundled::of(crate_name) {
+            let directory = directory(metadata, id)
+                .ok_or_else(|| format!("`cargo metadata` has no `{crate_name}` {crate_version}"))?;
+            let (version, purl) = bundled.identity(crate_version, &directory)?;
+            let description = format!("C and assembly, compiled for the crate {crate_name}");
+            let (name, licence, crate_id) = (bundled.name, bundled.licence, Some(id.clone()));
             found.push(Native { name, version, licence, purl, description, crate_id });
         }
     }
     found.extend(of_toolchain(libraries));
     Ok(found)
+}
+
+/// Returns the directory of a crate's sources.
+fn directory(metadata: &Value, (name, version): &Id) -> Option<PathBuf> {
+    let mut packages = metadata["packages"].as_array()?.iter();
+    let package = packages.find(|package| package["name"] == **name && package["version"] == **version)?;
+    Some(Path::new(package["manifest_path"].as_str()?).parent()?.to_owned())
 }
 
 fn of_toolchain(libraries: &Libraries) -> [Native; 3] {
@@ -150,6 +107,8 @@ fn is_version(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::graph::Package;
     use super::*;
 
@@ -170,27 +129,17 @@ mod tests {
     }
 
     #[test]
-    fn c_code_has_the_version_that_its_crate_states() {
+    fn c_code_belongs_to_the_crate_that_brings_it_along() {
         let graph = graph(&[("zstd-sys", "2.1.3+zstd.1.5.7"), ("ring", "0.17.14"), ("serde", "1.0.0")]);
-        let found = native(&graph, &["zstd-sys".to_owned(), "ring".to_owned()].into(), &libraries()).unwrap();
+        let package = |(name, version): &Id| json!({"name": name, "version": version, "id": name, "manifest_path": "/nowhere/Cargo.toml"});
+        let metadata = json!({"packages": graph.keys().map(package).collect::<Vec<_>>()});
+        let found = native(&graph, &metadata, &libraries()).unwrap();
         let names: Vec<&str> = found.iter().map(|native| native.name).collect();
         assert_eq!(names, ["boringssl", "fiat-crypto", "libzstd", "rust-std", "musl", "libunwind"]);
-        let zstd = &found[2];
-        assert_eq!((zstd.version.as_str(), zstd.purl.as_str()), ("1.5.7", "pkg:github/facebook/zstd@v1.5.7"));
-        assert_eq!(zstd.crate_id.as_ref().unwrap().0, "zstd-sys");
-    }
-
-    #[test]
-    fn unknown_c_code_is_an_error() {
-        let graph = graph(&[("libz-sys", "1.0.0")]);
-        let error = native(&graph, &["libz-sys".to_owned()].into(), &libraries()).unwrap_err();
-        assert!(error.starts_with("`libz-sys` compiles code that is not Rust: "), "{error}");
-    }
-
-    #[test]
-    fn a_crate_that_states_no_version_of_its_c_code_is_an_error() {
-        let graph = graph(&[("zstd-sys", "2.1.3")]);
-        assert!(native(&graph, &BTreeSet::new(), &libraries()).unwrap_err().contains("libzstd"));
+        assert_eq!(found[2].crate_id.as_ref().unwrap().0, "zstd-sys");
+        assert!(
+            native(&graph, &json!({"packages": []}), &libraries()).unwrap_err().contains("`ring` 0.17.14")
+        );
     }
 
     #[test]
