@@ -25,4 +25,6 @@ pub(crate) struct ReadyKernel {
     pub(crate) imported: Option<Provenance>,
     /// Whether this build took the kernel from the remote tier.
     pub(crate) from_remote: bool,
+    /// Whether the local store has the entry, as far as that is known.
+    pub(crate) kept: Option<bool>,
 }

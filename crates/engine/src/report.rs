@@ -210,6 +210,8 @@ pub struct KernelReport {
     pub(crate) compile_began: Option<Instant>,
     /// The digests of the object and of the `.json`, if the kernel was built.
     pub(crate) digests: Option<(Digest, Digest)>,
+    /// Whether the local store has the entry, as far as that is known.
+    pub(crate) kept: Option<bool>,
 }
 
 impl KernelReport {
@@ -231,12 +233,14 @@ impl KernelReport {
             bytes: None,
             artifact: None,
             digests: None,
+            kept: None,
         };
         match made {
             Ok(ready) => {
                 let ReadyKernel { artifact, digests, outcome, reason, imported, from_remote, .. } = ready;
                 report.imported = imported;
                 report.from_remote = from_remote;
+                report.kept = ready.kept;
                 report.digests = Some(digests);
                 report.outcome = outcome;
                 report.reason = reason;

@@ -72,6 +72,20 @@ class CommandTest(CacheTest):
         self.assert_typed(again, results.BuildResult)
         self.assertEqual([one["cause"] for one in again["causes"]], ["removed"])
 
+    def test_a_missing_kernel_was_not_kept(self) -> None:
+        self.build()
+        (entry, *_) = Path(self.root).rglob("*.kern")
+        shard = entry.parent
+        for other in shard.iterdir():
+            other.unlink()
+        shard.rmdir()
+        shard.write_text("a file")
+        self.build()
+        shard.unlink()
+        explained = opkeep.explain(LENET, target="cpu", cache_dir=self.root)
+        self.assert_typed(explained, results.ExplainResult)
+        self.assertEqual([one["cause"] for one in explained["causes"]], ["not-kept"])
+
     def test_ls_and_diff(self) -> None:
         built = self.build()
         listed = opkeep.ls(cache_dir=self.root, operator="conv2d", sort="size", limit=1)

@@ -4,7 +4,7 @@
 use crate::common::{Place, SQUARE, square_of};
 use opkeep_digest::Digest;
 use opkeep_kernel_entry::member::HEADER;
-use opkeep_store::Entry;
+use opkeep_store::{BuildRecordKind, Entry, Store, StoreConfig};
 use serde_json::{Value, json};
 
 /// A descriptor of the descriptor crate's tests.
@@ -210,7 +210,7 @@ fn a_removed_entry_is_explained_by_what_is_known_of_it() {
             && causes[0].ends_with(" UTC on this host, and no longer stored"),
         "{lines:#?}"
     );
-    assert!(lines.contains(&"    deleted: the store has counted no eviction"), "{lines:#?}");
+    assert!(lines.contains(&"    evicted or deleted"), "{lines:#?}");
     assert!(!explained.stdout.contains("-O1"), "{lines:#?}");
     let json = explain(&place, &infos, &["--format", "json"]).json();
     let missed = json["causes"][0]["kernels"][0].as_u64().unwrap() as usize;
@@ -241,26 +241,134 @@ fn a_removed_entry_is_explained_by_what_is_known_of_it() {
     explained
         .prints("3 misses: compiled before (the last 2")
         .prints("    evicted or deleted: the store has counted 6 evictions\n");
+    // A counter that a user resets proves no deletion.
+    place.run(&["stats", "--zero"]).ended_with(0);
+    explain(&place, &infos, &[]).prints("    evicted or deleted\n");
 }
 
-/// Without records nothing is known of a deleted entry, and a difference of toolchains is a comparison, not the cause: the others of
-/// this toolchain are stored.
+/// Without `--explain` as well, a build with `-v` states what is known of an entry, and not what resembles it.
 #[test]
-fn a_toolchain_with_other_entries_is_no_cause() {
+fn a_build_states_the_removal_of_an_entry() {
     let place = Place::new();
     let (infos, entries) = stored_for_two(&place);
+    std::fs::remove_file(&entries[0]).unwrap();
+    let args: Vec<&str> =
+        ["build", "--no-kernel-meta", "-v"].into_iter().chain(infos.iter().map(String::as_str)).collect();
+    let built = place.run_with(&args, &[("CC", "cc")]).ended_with(0);
+    let built =
+        built.prints("(not in the store; compiled 2").prints(" UTC on this host, and no longer stored)");
+    assert!(!built.stdout.contains("like ") && !built.stdout.contains("-O1"), "{built:?}");
+
+    // The only kernel of its operators.
+    let place = Place::new();
+    let build = || place.run(&["build", SQUARE, "--no-kernel-meta", "-v"]).ended_with(0);
+    build();
+    std::fs::remove_file(&place.entries()[0]).unwrap();
+    build().prints("(not in the store; compiled 2").prints(", and no longer stored)");
+}
+
+/// A kernel that could not be stored was not deleted.
+#[test]
+fn a_kernel_that_was_not_stored_is_a_cause_of_its_own() {
+    let place = Place::new();
+    place.run(&["build", SQUARE, "--no-kernel-meta"]).ended_with(0);
     std::fs::remove_dir_all(place.path("cache/v1/.builds")).unwrap();
+    let shard = place.entries()[0].parent().unwrap().to_owned();
+    std::fs::remove_dir_all(&shard).unwrap();
+    std::fs::write(&shard, "a file").unwrap();
+    place.run(&["build", SQUARE, "--no-kernel-meta"]).ended_with(0).says("kept");
+    std::fs::remove_file(&shard).unwrap();
+    place
+        .run(&["explain", SQUARE])
+        .ended_with(0)
+        .prints("1 miss: compiled 2")
+        .prints(" UTC on this host, and not stored\n    the warnings of that build state why\n");
+    let json = place.run(&["explain", SQUARE, "--format", "json"]).ended_with(0).json();
+    let former = &json["kernels"][0]["former"];
+    assert_eq!((&json["causes"][0]["cause"], &former["state"]), (&json!("not-kept"), &json!("not-kept")));
+    assert_eq!((&former["compiled"], &json["causes"][0]["evictions"]), (&json!(true), &Value::Null));
+
+    // The last build counts.
+    place.run(&["build", SQUARE, "--no-kernel-meta"]).ended_with(0);
+    std::fs::remove_file(&place.entries()[0]).unwrap();
+    place.run(&["explain", SQUARE]).ended_with(0).prints(", and no longer stored\n    evicted or deleted\n");
+}
+
+/// Removes a field of kernels from the records of builds, as earlier versions wrote them.
+fn without_kept(place: &Place) {
+    let store = Store::open(StoreConfig::new(place.path("cache"))).unwrap();
+    let records = store.build_records(usize::MAX).unwrap().texts;
+    assert!(!records.is_empty());
+    std::fs::remove_dir_all(place.path("cache/v1/.builds")).unwrap();
+    for text in records {
+        let mut record: Value = serde_json::from_slice(&text).unwrap();
+        for kernel in record["build"]["kernels"].as_array_mut().unwrap() {
+            assert_eq!(kernel.as_object_mut().unwrap().remove("kept"), Some(json!(true)));
+        }
+        let began = record["build"]["began_ms"].as_u64().unwrap();
+        let began = std::time::UNIX_EPOCH + std::time::Duration::from_millis(began);
+        store.add_build_record(began, BuildRecordKind::Full, record.to_string().as_bytes()).unwrap();
+    }
+}
+
+/// A record of an earlier version does not state whether an entry was stored: nothing is claimed of it, but the toolchain was in use.
+#[test]
+fn a_record_of_an_earlier_version_is_read() {
+    let place = Place::new();
+    let (infos, entries) = stored_for_two(&place);
+    without_kept(&place);
     std::fs::remove_file(&entries[0]).unwrap();
     let cause = "no kernel of this job is stored for the same toolchain; the nearest differs in arguments -O1 -> (none)";
     explain(&place, &infos, &[]).prints(&format!("1 miss: {cause}\n"));
-    let json = explain(&place, &infos, &["--format", "json"]).json();
+    place.run(&["report"]).ended_with(0);
+}
+
+/// Without records nothing is known of a deleted entry. A difference from a toolchain that came later is a comparison, not the cause:
+/// the others of the missing one's toolchain were stored before.
+#[test]
+fn a_toolchain_that_was_in_use_before_is_no_cause() {
+    let place = Place::new();
+    let (infos, newer) = stored_for_two(&place);
+    let older: Vec<_> = place.entries().into_iter().filter(|entry| !newer.contains(entry)).collect();
+    std::fs::remove_dir_all(place.path("cache/v1/.builds")).unwrap();
+    std::fs::remove_file(&older[0]).unwrap();
+    let explain_with = |cc: &str, more: &[&str]| {
+        let args: Vec<&str> = ["explain"]
+            .into_iter()
+            .chain(infos.iter().map(String::as_str))
+            .chain(more.iter().copied())
+            .collect();
+        place.run_with(&args, &[("CC", cc)]).ended_with(0)
+    };
+    let cause = "no kernel of this job is stored for the same toolchain; the nearest differs in arguments (none) -> -O1";
+    explain_with("cc -O1", &[]).prints(&format!("1 miss: {cause}\n"));
+    let json = explain_with("cc -O1", &["--format", "json"]).json();
     assert_eq!(
         (&json["causes"][0]["cause"], &json["causes"][0]["comparison"]),
         (&json!("key-changed"), &json!(true))
     );
     // Without one of this toolchain, its change is the cause.
-    entries[1..].iter().for_each(|entry| std::fs::remove_file(entry).unwrap());
-    explain(&place, &infos, &[]).prints("3 misses: arguments -O1 -> (none)\n");
+    older[1..].iter().for_each(|entry| std::fs::remove_file(entry).unwrap());
+    explain_with("cc -O1", &[]).prints("3 misses: arguments (none) -> -O1\n");
+}
+
+/// An upgrade is the cause also while the kernels of the new compiler are being stored: after a build of some, and after an interrupted
+/// one.
+#[test]
+fn an_upgrade_is_the_cause_of_what_is_still_missing() {
+    let place = Place::new();
+    let (infos, newer) = stored_for_two(&place);
+    std::fs::remove_dir_all(place.path("cache/v1/.builds")).unwrap();
+    for (index, entry) in newer.iter().enumerate() {
+        std::fs::remove_file(entry).unwrap();
+        let misses = if index == 0 { "1 miss".to_owned() } else { format!("{} misses", index + 1) };
+        explain(&place, &infos, &[]).prints(&format!("{misses}: arguments -O1 -> (none)\n"));
+    }
+    // A kernel of another job, by the new compiler.
+    let other = place.write("7.info", square_of(7));
+    place.run(&["build", "--no-kernel-meta", other.to_str().unwrap()]).ended_with(0);
+    let explained = explain(&place, &infos, &[]).prints("3 misses: arguments -O1 -> (none)\n");
+    assert_eq!(explained.stdout.matches("miss").count(), 2, "one cause, and the totals: {explained:?}");
 }
 
 /// Damage of one kind is one cause, whatever the digests are: in the store, and in quarantine.

@@ -29,11 +29,12 @@ pub struct MissExplanation {
     /// The stored kernel of the same operators that explains the miss best: one of the same job, if there is one. `None` if there is no
     /// kernel of these operators, or none was searched for.
     pub nearest: Option<Box<NearestEntry>>,
-    /// What the store still knows of the entry, if it had one. Then this is the cause, whatever else is stored.
+    /// What the store knows of the entry that it lacks. Then this is the cause, whatever else is stored.
     pub former: Option<FormerEntry>,
-    /// Whether the store has other kernels of the same toolchain and options. Then a difference in these is no cause: they were in use
-    /// when the others were stored.
-    pub has_others: bool,
+    /// Whether the toolchain and the options of the kernel were in use before the nearest kernel was stored: other kernels of them were
+    /// stored earlier, or a build had this kernel. Then a difference in these is no cause. Kernels that were stored later show nothing: an
+    /// upgrade is the cause of the misses also when a part of the kernels is stored again.
+    pub was_in_use: bool,
     /// Whether the entry is damaged or invalid.
     pub is_damaged: bool,
 }
@@ -45,7 +46,7 @@ impl MissExplanation {
             is_searched: false,
             nearest: None,
             former: None,
-            has_others: false,
+            was_in_use: false,
             is_damaged: false,
         }
     }
@@ -60,8 +61,11 @@ impl MissExplanation {
             (Some(FormerEntry::Removed { stored, evictions }), _) => {
                 MissCause::Removed(RemovedEntries { last: stored.clone(), kernels: 1, evictions: *evictions })
             }
+            (Some(FormerEntry::NotKept { compiled }), _) => {
+                MissCause::NotKept { last: compiled.clone(), kernels: 1 }
+            }
             (None, Some(nearest)) if nearest.job.is_empty() => {
-                MissCause::KeyChanged(KeyChanges::of(nearest, self.has_others))
+                MissCause::KeyChanged(KeyChanges::of(nearest, self.was_in_use))
             }
             (None, Some(_)) => MissCause::NewJob,
             (None, None) if self.is_searched => MissCause::NewOperators,
@@ -97,6 +101,14 @@ pub enum MissCause {
     KeyChanged(KeyChanges),
     /// The entries were stored, and are evicted or deleted.
     Removed(RemovedEntries),
+    /// The kernels were compiled, and could not be stored, or the toolchain changed meanwhile.
+    #[non_exhaustive]
+    NotKept {
+        /// The last of the builds that compiled them.
+        last: StoredBy,
+        /// The number of kernels.
+        kernels: usize,
+    },
     /// The entries are in quarantine.
     #[non_exhaustive]
     Quarantined {
@@ -123,16 +135,15 @@ pub struct RemovedEntries {
     pub last: StoredBy,
     /// The number of kernels.
     pub kernels: usize,
-    /// The number of entries that the store has evicted from their targets so far. It does not list them.
+    /// The number of evictions from their targets that the store has counted. It does not list the entries, and the counter may have been
+    /// reset.
     pub evictions: u64,
 }
 
 impl RemovedEntries {
     fn merge(&mut self, other: Self) {
         let Self { last, kernels, evictions } = other;
-        if self.last.at_ms < last.at_ms {
-            self.last = last;
-        }
+        self.last.keep_later(last);
         self.kernels += kernels;
         self.evictions = self.evictions.max(evictions);
     }
@@ -140,11 +151,16 @@ impl RemovedEntries {
 
 impl fmt::Display for RemovedEntries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (verb, last) = self.last.texts();
-        match self.kernels {
-            1 => write!(f, "{verb} {last}, and no longer stored"),
-            _ => write!(f, "{verb} before (the last {last}), and no longer stored"),
-        }
+        write!(f, "{}, and no longer stored", made_text(&self.last, self.kernels))
+    }
+}
+
+/// `compiled 2026-11-28 12:31:05 UTC on this host`, of one or more kernels.
+fn made_text(last: &StoredBy, kernels: usize) -> String {
+    let (verb, last) = last.texts();
+    match kernels {
+        1 => format!("{verb} {last}"),
+        _ => format!("{verb} before (the last {last})"),
     }
 }
 
@@ -162,13 +178,13 @@ pub struct KeyChanges {
     pub op_sources: BTreeMap<String, usize>,
     /// The programs that stored the kernels, with their versions, if it was not this version.
     pub made_by: BTreeSet<String>,
-    /// Whether the differences are those from the nearest kernel, and not the cause: the store has other kernels of the same toolchain
-    /// and options as the missing ones.
+    /// Whether the differences are those from the nearest kernel, and not the cause: the toolchain and the options of the missing
+    /// kernels were in use before.
     pub is_comparison: bool,
 }
 
 impl KeyChanges {
-    fn of(nearest: &NearestEntry, has_others: bool) -> Self {
+    fn of(nearest: &NearestEntry, was_in_use: bool) -> Self {
         let is_other = |made_by: &&String| !made_by.is_empty() && *made_by != opkeep_kernel_entry::MADE_BY;
         let mut changes = Self {
             key_schema: nearest.key_schema,
@@ -178,7 +194,7 @@ impl KeyChanges {
             made_by: [&nearest.made_by].into_iter().filter(is_other).cloned().collect(),
             is_comparison: false,
         };
-        changes.is_comparison = has_others && !changes.only_sources_differ();
+        changes.is_comparison = was_in_use && !changes.only_sources_differ();
         changes
     }
 
@@ -257,6 +273,7 @@ impl fmt::Display for MissCause {
         match self {
             Self::KeyChanged(changes) => changes.fmt(f),
             Self::Removed(removed) => removed.fmt(f),
+            Self::NotKept { last, kernels } => write!(f, "{}, and not stored", made_text(last, *kernels)),
             Self::Quarantined { reason, last_ms } => write!(f, "quarantined {}: {reason}", utc(*last_ms)),
             Self::NewJob => f.write_str("no kernel of this job is stored"),
             Self::NewOperators => f.write_str("no kernel of these operators is stored for this target"),
@@ -271,6 +288,7 @@ impl MissCause {
         match self {
             Self::KeyChanged(_) => "key-changed",
             Self::Removed(_) => "removed",
+            Self::NotKept { .. } => "not-kept",
             Self::Quarantined { .. } => "quarantined",
             Self::Damaged(_) => "damaged",
             Self::NewJob => "new-job",
@@ -283,18 +301,19 @@ impl MissCause {
         match self {
             Self::KeyChanged(_) => 0,
             Self::Removed(_) => 1,
-            Self::Quarantined { .. } => 2,
-            Self::Damaged(_) => 3,
-            Self::NewJob => 4,
-            Self::NewOperators => 5,
-            Self::Other(_) => 6,
+            Self::NotKept { .. } => 2,
+            Self::Quarantined { .. } => 3,
+            Self::Damaged(_) => 4,
+            Self::NewJob => 5,
+            Self::NewOperators => 6,
+            Self::Other(_) => 7,
         }
     }
 
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::KeyChanged(one), Self::KeyChanged(other)) => one.is_same(other),
-            (Self::Removed(_), Self::Removed(_)) => true,
+            (Self::Removed(_), Self::Removed(_)) | (Self::NotKept { .. }, Self::NotKept { .. }) => true,
             (Self::Quarantined { reason: one, .. }, Self::Quarantined { reason: other, .. })
             | (Self::Damaged(one), Self::Damaged(other))
             | (Self::Other(one), Self::Other(other)) => kind_of(one) == kind_of(other),
@@ -323,6 +342,10 @@ impl MissCause {
         match (self, other) {
             (Self::KeyChanged(all), Self::KeyChanged(one)) => all.merge(one),
             (Self::Removed(all), Self::Removed(one)) => all.merge(one),
+            (Self::NotKept { last: all, kernels: count }, Self::NotKept { last, kernels }) => {
+                all.keep_later(last);
+                *count += kernels;
+            }
             (Self::Quarantined { last_ms: last, .. }, Self::Quarantined { last_ms, .. }) => {
                 *last = last_ms.max(*last)
             }

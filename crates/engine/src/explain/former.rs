@@ -1,4 +1,4 @@
-//! What the store still knows of entries that it has no more: the builds that stored them, and the quarantine.
+//! What a store knows of entries that it lacks: the builds that stored them, or could not store them, and the quarantine.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use opkeep_store::{Store, TargetStore};
 use crate::record::host_name;
 use crate::{Outcome, RecordedBuilds, RecordedKernel};
 
-/// An entry that a store had, and has no more.
+/// What is known of an entry that a store lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FormerEntry {
@@ -26,16 +26,23 @@ pub enum FormerEntry {
     Removed {
         /// The last build that stored it.
         stored: StoredBy,
-        /// The number of entries that the store has evicted from the target so far. The store does not list them.
+        /// The number of evictions from the target that the store has counted. The store does not list the entries, and a user may
+        /// reset the counter, so 0 does not show that the entry was deleted.
         evictions: u64,
+    },
+    /// The kernel was compiled, and its entry was not stored.
+    #[non_exhaustive]
+    NotKept {
+        /// The last build that compiled it.
+        compiled: StoredBy,
     },
 }
 
-/// The build that stored an entry.
+/// The build that stored an entry, or compiled the kernel and could not store it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredBy {
-    /// The time when the kernel was stored, in Unix milliseconds.
+    /// The time when the kernel was stored or compiled, in Unix milliseconds.
     pub at_ms: u64,
     /// The host.
     pub host: String,
@@ -52,37 +59,60 @@ impl StoredBy {
         let host = if self.is_this_host { "this host" } else { &self.host };
         (verb, format!("{} on {host}", utc(self.at_ms)))
     }
+
+    /// Takes the place of the other build, if that is later.
+    pub(super) fn keep_later(&mut self, other: Self) {
+        if self.at_ms < other.at_ms {
+            *self = other;
+        }
+    }
 }
 
 /// The history of the entries that some keys had.
 #[derive(Debug, Default)]
 pub(crate) struct StoreHistory {
-    /// The last builds that stored the entries.
-    stored: HashMap<Digest, StoredBy>,
+    /// The last builds of which it is known whether they stored the entries, and whether they did.
+    known: HashMap<Digest, (StoredBy, bool)>,
+    /// The keys whose kernels some build had, whether it stored them or not.
+    made: HashSet<Digest>,
 }
 
 impl StoreHistory {
-    /// Reads the history of `keys` from the records of builds. What cannot be read is not known.
-    pub(crate) fn read(store: &Store, keys: &HashSet<Digest>) -> Self {
+    /// Reads the history of `keys` from the records of builds, while `goes_on` returns true; `None` if it returned false before
+    /// everything was read: a part of the history may name a wrong cause. What cannot be read is not known.
+    pub(crate) fn read(store: &Store, keys: &HashSet<Digest>, goes_on: &dyn Fn() -> bool) -> Option<Self> {
         let mut history = Self::default();
-        let records = if keys.is_empty() { None } else { RecordedBuilds::read(store, usize::MAX).ok() };
+        if keys.is_empty() {
+            return Some(history);
+        }
+        let builds = match RecordedBuilds::read_while(store, usize::MAX, goes_on) {
+            Ok(records) => records?.builds,
+            Err(_) => Vec::new(),
+        };
         let this_host = host_name();
-        for build in records.into_iter().flat_map(|records| records.builds) {
+        for build in builds {
             for kernel in &build.kernels {
-                let Some(key) = stored_key(kernel).filter(|key| keys.contains(key)) else { continue };
+                let Some(key) = made_key(kernel).filter(|key| keys.contains(key)) else { continue };
+                history.made.insert(key);
+                let Some(is_kept) = kernel.kept else { continue };
                 let stored = StoredBy {
                     at_ms: build.began_ms.saturating_add(kernel.end_us / 1000),
                     host: build.host.clone(),
                     is_this_host: build.host == this_host,
                     is_compiled: kernel.outcome == Outcome::Compiled.name(),
                 };
-                let last = history.stored.entry(key).or_insert_with(|| stored.clone());
-                if last.at_ms < stored.at_ms {
-                    *last = stored;
+                let last = history.known.entry(key).or_insert_with(|| (stored.clone(), is_kept));
+                if last.0.at_ms < stored.at_ms {
+                    *last = (stored, is_kept);
                 }
             }
         }
-        history
+        Some(history)
+    }
+
+    /// Whether some build had the kernel of `key`.
+    pub(crate) fn was_made(&self, key: &Digest) -> bool {
+        self.made.contains(key)
     }
 
     /// Returns what is known of each of `keys`, whose entries `store` lacks.
@@ -102,12 +132,15 @@ impl StoreHistory {
                 let at_ms = u64::try_from(opkeep_fs::unix(entry.at).as_millis()).unwrap_or(u64::MAX);
                 (at_ms, entry.reason)
             });
-            match (self.stored.get(key), quarantine) {
-                // What was stored after the quarantine was removed later.
-                (Some(stored), quarantine)
-                    if quarantine.as_ref().is_none_or(|(at_ms, _)| *at_ms < stored.at_ms) =>
+            match (self.known.get(key), quarantine) {
+                // The last event counts.
+                (Some((last, is_kept)), quarantine)
+                    if quarantine.as_ref().is_none_or(|(at_ms, _)| *at_ms < last.at_ms) =>
                 {
-                    Some(FormerEntry::Removed { stored: stored.clone(), evictions })
+                    Some(match is_kept {
+                        true => FormerEntry::Removed { stored: last.clone(), evictions },
+                        false => FormerEntry::NotKept { compiled: last.clone() },
+                    })
                 }
                 (_, quarantine) => {
                     quarantine.map(|(at_ms, reason)| FormerEntry::Quarantined { at_ms, reason })
@@ -118,10 +151,9 @@ impl StoreHistory {
     }
 }
 
-/// Returns the key of a kernel that its build stored.
-fn stored_key(kernel: &RecordedKernel) -> Option<Digest> {
+/// Returns the key of a kernel that its build had: one that it compiled, or took from elsewhere.
+fn made_key(kernel: &RecordedKernel) -> Option<Digest> {
     let is = |outcome: Outcome| kernel.outcome == outcome.name();
-    let was_stored =
-        is(Outcome::Compiled) || is(Outcome::Shared) || is(Outcome::Reused) && kernel.from_remote;
-    kernel.key.as_ref().filter(|_| was_stored)?.parse().ok()
+    let was_made = is(Outcome::Compiled) || is(Outcome::Shared) || is(Outcome::Reused) && kernel.from_remote;
+    kernel.key.as_ref().filter(|_| was_made)?.parse().ok()
 }

@@ -1,7 +1,7 @@
 //! The explanation of misses while a build compiles them.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::causes::MissExplanation;
@@ -51,14 +51,19 @@ impl<'a> BuildExplainer<'a> {
         };
         let searches = self.searches();
         let keys = searches.iter().flat_map(NearestSearch::keys).copied().collect();
-        let store = self.pipeline.runtime.cache.store().filter(|_| is_wanted);
-        let history = OnceLock::new();
-        let take = |search: NearestSearch<'_>| {
-            // Read beside the build, which does not wait for it.
-            let history = store.map(|store| history.get_or_init(|| StoreHistory::read(store, &keys)));
-            self.take(search, history);
+        let store = self.pipeline.runtime.cache.store();
+        let history = |goes_on: &dyn Fn() -> bool| StoreHistory::read(store?, &keys, goes_on);
+        let take = |search: NearestSearch<'_>, history: &Option<StoreHistory>| {
+            match history {
+                Some(history) => self.take(search, history),
+                // Without the whole history, what is near may be a wrong cause.
+                None if is_wanted => search.ids().for_each(|index| {
+                    self.add(index, MissExplanation::new(self.missing[index].1.reason.clone()));
+                }),
+                None => {}
+            }
         };
-        search_while(searches, goes_on, take, work)
+        search_while(searches, goes_on, history, take, work)
     }
 
     /// Adds the explanations to the reports of the plan's kernels.
@@ -66,9 +71,8 @@ impl<'a> BuildExplainer<'a> {
         let is_wanted = self.setup.config.explain_misses;
         for (index, miss) in self.explained.into_inner().unwrap_or_else(PoisonError::into_inner) {
             let Some(report) = &mut reports[self.missing[index].0] else { continue };
-            if let (Some(_), Some(reason), Outcome::Compiled) =
-                (&miss.nearest, &mut report.reason, report.outcome)
-            {
+            let is_known = miss.former.is_some() || miss.nearest.is_some();
+            if let (true, Some(reason), Outcome::Compiled) = (is_known, &mut report.reason, report.outcome) {
                 reason.push_str(&format!("; {miss}"));
             }
             if is_wanted && !matches!(report.outcome, Outcome::Reused | Outcome::Shared) {
@@ -89,7 +93,7 @@ impl<'a> BuildExplainer<'a> {
     }
 
     /// Takes the result of a search that has ended.
-    fn take(&self, search: NearestSearch<'_>, history: Option<&StoreHistory>) {
+    fn take(&self, search: NearestSearch<'_>, history: &StoreHistory) {
         for (index, explained) in search.explained(history) {
             let why = self.missing[index].1.reason.clone();
             self.add(index, MissExplanation { why, ..explained });

@@ -224,10 +224,11 @@ impl<'a> StoreTargets<'a> {
         }
         searches.retain(|search| !search.is_empty());
         let keys = searches.iter().flat_map(NearestSearch::keys).copied().collect();
-        let history = self.store.as_ref().map(|store| StoreHistory::read(store, &keys));
+        let history = self.store.as_ref().and_then(|store| StoreHistory::read(store, &keys, &|| true));
+        let history = history.unwrap_or_default();
         for mut search in searches {
             search.run(|| !cancel.is_cancelled());
-            for (at, explained) in search.explained(history.as_ref()) {
+            for (at, explained) in search.explained(&history) {
                 if let CacheStatus::Miss(miss) = &mut explanations[at].status {
                     let why = std::mem::take(&mut miss.why);
                     *miss = MissExplanation { why, ..explained };

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
+use std::time::SystemTime;
 
 use opkeep_descriptor::{Change, Diff, Job, KEY_SCHEMA, Key, ResolvedSpec, read_info};
 use opkeep_digest::{Digest, Fingerprint};
@@ -33,12 +34,13 @@ pub(crate) struct NearestSearch<'a> {
     is_complete: bool,
 }
 
-/// What the missing kernels are built with, and whether another kernel of it is stored.
+/// What the missing kernels are built with.
 struct Configuration<'a> {
     backend: &'a str,
     toolchain: &'a Fingerprint,
     spec: &'a ResolvedSpec,
-    is_stored: bool,
+    /// The time when the first of its other kernels was stored that the store has.
+    first_stored: Option<SystemTime>,
 }
 
 impl Configuration<'_> {
@@ -92,7 +94,7 @@ impl<'a> NearestSearch<'a> {
         let known = self.configurations.iter().position(|configuration| configuration.is_of(keyed));
         let configuration = known.unwrap_or_else(|| {
             let (backend, toolchain, spec) = (&keyed.parts.backend, &keyed.parts.toolchain, &keyed.spec);
-            self.configurations.push(Configuration { backend, toolchain, spec, is_stored: false });
+            self.configurations.push(Configuration { backend, toolchain, spec, first_stored: None });
             self.configurations.len() - 1
         });
         self.missing.push(MissingKernel { configuration, id, job: planned.job, keyed, nearest: None });
@@ -128,8 +130,12 @@ impl<'a> NearestSearch<'a> {
     /// not read.
     fn look_at(&mut self, entry: &OpenEntry<'_>) -> Option<()> {
         let header = Header::parse(&entry.read_member(HEADER).ok()??)?;
-        for configuration in self.configurations.iter_mut().filter(|configuration| !configuration.is_stored) {
-            configuration.is_stored = configuration.is_in(&header);
+        let created = entry.head().created();
+        for configuration in &mut self.configurations {
+            if configuration.first_stored.is_none_or(|first| created < first) && configuration.is_in(&header)
+            {
+                configuration.first_stored = Some(created);
+            }
         }
         let candidates = self.by_op_type.get(&header.op_type)?;
         let stored = read_info(&entry.read_member(INFO).ok()??).ok()?.job;
@@ -151,12 +157,17 @@ impl<'a> NearestSearch<'a> {
         &self.keys
     }
 
+    /// Returns the caller's numbers for the missing kernels.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = usize> {
+        self.missing.iter().map(|missing| missing.id)
+    }
+
     /// Returns the explanations of the missing kernels, each with the caller's number for it, and without the reason of the look-up. Unless
     /// all entries were compared, only kernels of the same job are named: one of another job says nothing while one of the same may
     /// follow.
-    pub(crate) fn explained(self, history: Option<&StoreHistory>) -> Vec<(usize, MissExplanation)> {
+    pub(crate) fn explained(self, history: &StoreHistory) -> Vec<(usize, MissExplanation)> {
         let Self { store, missing, keys, configurations, is_complete, .. } = self;
-        let mut former = history.map(|history| history.of_target(store, &keys)).unwrap_or_default();
+        let mut former = history.of_target(store, &keys);
         let explained =
             missing.into_iter().map(|MissingKernel { configuration, id, job, keyed, nearest }| {
                 let nearest =
@@ -164,11 +175,16 @@ impl<'a> NearestSearch<'a> {
                         nearest.main_changes = main_changes(&nearest.job, job);
                         Box::new(nearest)
                     });
+                let key = keyed.key.digest();
+                let first_stored = configurations[configuration].first_stored;
+                let is_after =
+                    |nearest: &NearestEntry| first_stored.is_some_and(|first| first < nearest.created);
+                let was_in_use = history.was_made(key) || nearest.as_deref().is_some_and(is_after);
                 let explanation = MissExplanation {
                     is_searched: is_complete,
                     nearest,
-                    former: former.remove(keyed.key.digest()),
-                    has_others: configurations[configuration].is_stored,
+                    former: former.remove(key),
+                    was_in_use,
                     ..MissExplanation::new(String::new())
                 };
                 (id, explanation)
@@ -226,12 +242,13 @@ fn plain_path(path: &str, job: &Job) -> String {
     }
 }
 
-/// Runs `work` and searches at the same time, while `goes_on` returns true; it gets whether the work is done. Each search is handed to
-/// `found` when it ends. Returns the result of `work`.
-pub(crate) fn search_while<'a, T>(
+/// Runs `work`, and at the same time reads the `history` and searches, while `goes_on` returns true; it gets whether the work is done.
+/// Each search is handed to `found` when it ends, with the history. Returns the result of `work`.
+pub(crate) fn search_while<'a, T, H>(
     searches: Vec<NearestSearch<'a>>,
     goes_on: impl Fn(bool) -> bool + Sync,
-    found: impl Fn(NearestSearch<'a>) + Sync,
+    history: impl Fn(&dyn Fn() -> bool) -> H + Sync,
+    found: impl Fn(NearestSearch<'a>, &H) + Sync,
     work: impl FnOnce() -> T,
 ) -> T {
     if searches.is_empty() {
@@ -240,9 +257,11 @@ pub(crate) fn search_while<'a, T>(
     let (done, searches) = (AtomicBool::new(false), Mutex::new(searches));
     let search = || {
         let searches = std::mem::take(&mut *searches.lock().unwrap_or_else(PoisonError::into_inner));
+        let goes_on = || goes_on(done.load(Ordering::Relaxed));
+        let history = history(&goes_on);
         for mut search in searches {
-            search.run(|| goes_on(done.load(Ordering::Relaxed)));
-            found(search);
+            search.run(goes_on);
+            found(search, &history);
         }
     };
     beside(Builder::new().name("explain".to_owned()), &search, || {

@@ -159,6 +159,7 @@ impl Engine {
             saved_time: None,
             imported: None,
             from_remote: false,
+            kept: None,
         };
         self.place(&runtime, requests, &plan, &KernelReport::new(&plan.kernels[0], Ok(made)));
         Ok(())

@@ -77,6 +77,7 @@ impl KernelPipeline<'_> {
             saved_time: None,
             imported: None,
             from_remote: false,
+            kept: None,
         })
     }
 
@@ -130,28 +131,28 @@ impl KernelPipeline<'_> {
     }
 
     /// Publishes a compiled kernel. If publishing fails, the kernel can still be used, and the cache has emitted a
-    /// warning.
+    /// warning. Returns whether the local store has the entry.
     pub(crate) fn publish(
         &self,
         planned: &PlannedKernel<'_>,
         keyed: &KeyedKernel,
         made: &ReadyKernel,
         ticket: Ticket,
-    ) {
+    ) -> bool {
         if !ticket.is_kept() {
-            return;
+            return false;
         }
         if let Some(change) = self.toolchain_change(planned.job, keyed) {
             let text = format!("kernels are not kept: {change} while compiling");
             self.runtime.warnings.warn_once(WarningKind::ToolchainChanged, &text);
-            return;
+            return false;
         }
         let expected = self.expected(&keyed.spec);
         let KeyedKernel { spec, parts, key, name } = keyed;
         let origin = Origin::Compiled { name, parts, compile_time: made.compile_time };
         let record = KernelRecord { job: planned.job, spec, key: *key, origin };
         let entry = encode_entry(&KernelBundle::of(&made.artifact), &expected, &record);
-        let _ = ticket.publish(&entry.builder());
+        ticket.publish(&entry.builder()).is_ok_and(|published| published.local.is_some())
     }
 
     /// Returns a description of the change of the toolchain or the sources since the key was computed, if there is one.

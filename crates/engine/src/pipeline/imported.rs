@@ -109,6 +109,7 @@ impl KernelPipeline<'_> {
             saved_time: None,
             imported: Some(imported),
             from_remote: false,
+            kept: None,
         })
     }
 }

@@ -168,6 +168,7 @@ impl<'a> KernelPipeline<'a> {
             saved_time,
             imported,
             from_remote,
+            kept: None,
         };
         Ok((ready, accept))
     }
@@ -186,6 +187,18 @@ impl<'a> KernelPipeline<'a> {
     /// Returns the part of the store for a kernel's target, if the store can be used.
     pub(crate) fn store_of(&self, keyed: &KeyedKernel) -> Option<&TargetStore> {
         self.target_of(&keyed.spec.target)?.store()
+    }
+
+    /// Notes of each kernel that was taken from elsewhere whether the local store has its entry now. One without an entry may be evicted
+    /// since, so that nothing is known of it.
+    pub(crate) fn note_kept(&self, plan: &BuildPlan<'_>, kernels: &mut [KernelReport]) {
+        for (planned, kernel) in plan.kernels.iter().zip(kernels) {
+            let is_taken = kernel.outcome == Outcome::Shared || kernel.from_remote;
+            let Some(keyed) = planned.keyed().filter(|_| is_taken && kernel.kept.is_none()) else { continue };
+            let store = self.store_of(keyed);
+            let is_stored = store.is_some_and(|store| store.open_entry(keyed.key.digest()).is_ok());
+            kernel.kept = is_stored.then_some(true);
+        }
     }
 
     /// Whether the kernels of a target are written to the store: it may be read-only, or another program's.

@@ -195,12 +195,12 @@ impl KernelPipeline<'_> {
     ) -> Result<ReadyKernel, KernelError> {
         // Without leases the token is taken now: then no other host waits for this one.
         let token = token.map_or_else(|| self.token(Some(&ticket)), Ok);
-        let made = token.and_then(|_token| self.compile(planned, keyed, missing, Outcome::Compiled));
+        let mut made = token.and_then(|_token| self.compile(planned, keyed, missing, Outcome::Compiled));
         if let Ok(ReadyKernel { compile_time: Some(time), .. }) = &made {
             ticket.count_build(*time);
         }
-        match &made {
-            Ok(made) => self.publish(planned, keyed, made, ticket),
+        match &mut made {
+            Ok(made) => made.kept = Some(self.publish(planned, keyed, made, ticket)),
             Err(error) if error.would_repeat() => ticket.abandon(self.failure(error)),
             Err(_) => drop(ticket),
         }

@@ -142,6 +142,9 @@ pub struct RecordedKernel {
     pub waited_for_host: bool,
     /// The size of the object and the `.json` together.
     pub bytes: Option<usize>,
+    /// Whether the local store had the kernel's entry when the build had compiled or taken it; `None` if that is not known, as of
+    /// records of earlier versions.
+    pub kept: Option<bool>,
 }
 
 impl RecordedKernel {
@@ -183,17 +186,29 @@ impl RecordedBuilds {
     /// # Errors
     /// The records cannot be read at all. Damaged ones are counted.
     pub fn read(store: &Store, limit: usize) -> Result<Self, StoreError> {
+        Self::read_while(store, limit, &|| true).map(Option::unwrap_or_default)
+    }
+
+    /// Does what [`read`](Self::read) does, while `goes_on` returns true; `None` if it returned false before the last record.
+    pub(crate) fn read_while(
+        store: &Store,
+        limit: usize,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Self>, StoreError> {
         let records = store.build_records(limit)?;
         let (damaged, bytes, foreign) = (records.damaged, records.bytes, records.foreign);
         let mut read = Self { damaged, bytes, foreign, ..Self::default() };
         for text in &records.texts {
+            if !goes_on() {
+                return Ok(None);
+            }
             match BuildRecord::parse(text) {
                 Parsed::Build(build) => read.builds.push(*build),
                 Parsed::Newer => read.newer += 1,
                 Parsed::Damaged => read.damaged += 1,
             }
         }
-        Ok(read)
+        Ok(Some(read))
     }
 }
 
@@ -381,6 +396,14 @@ mod tests {
         assert_eq!(parsed(r#"{"schema":1,"build":[]}"#), "damaged");
         assert_eq!(parsed(r#"{"schema":1,"build":{"began_ms":-1}}"#), "damaged");
         assert_eq!(parsed("{"), "damaged");
+    }
+
+    /// What an earlier version did not record is unknown.
+    #[test]
+    fn records_of_earlier_versions_are_read() {
+        let text = r#"{"schema":1,"build":{"kernels":[{"outcome":"compiled"},{"outcome":"compiled","kept":false}]}}"#;
+        let Parsed::Build(build) = BuildRecord::parse(text.as_bytes()) else { panic!("it is a record") };
+        assert_eq!([build.kernels[0].kept, build.kernels[1].kept], [None, Some(false)]);
     }
 
     #[test]

@@ -162,6 +162,7 @@ fn recorded(kernel: &KernelReport, attempts: Attempts, began: Instant) -> Record
         saved_us: kernel.saved_time.map(micros),
         waited_for_host,
         bytes: kernel.bytes,
+        kept: kernel.kept,
     }
 }
 

@@ -176,7 +176,10 @@ impl BuildExecutor<'_> {
         }
         self.make(&missing, &reports);
         self.ended(Phase::Made);
-        let kernels = reports.into_vec();
+        let mut kernels = reports.into_vec();
+        if self.recorder.is_some() {
+            self.pipeline.note_kept(self.plan, &mut kernels);
+        }
         let unsent = self.pipeline.finish(self.plan, &kernels);
         let view = self.writer.map(ViewWriter::finish);
         let activity = self.pipeline.activity();

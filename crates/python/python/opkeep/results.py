@@ -182,9 +182,9 @@ class Nearest(TypedDict):
 
 
 class Former(TypedDict):
-    """What the store still knows of the entry of a missing kernel."""
+    """What the store knows of the entry of a missing kernel."""
 
-    state: Literal["removed", "quarantined"]
+    state: Literal["removed", "not-kept", "quarantined"]
     at: int
     host: str | None
     compiled: bool | None
@@ -194,7 +194,16 @@ class Former(TypedDict):
 class Cause(TypedDict):
     """A cause of misses, with its kernels as indices into the list of kernels."""
 
-    cause: Literal["key-changed", "removed", "quarantined", "damaged", "new-job", "new-operators", "other"]
+    cause: Literal[
+        "key-changed",
+        "removed",
+        "not-kept",
+        "quarantined",
+        "damaged",
+        "new-job",
+        "new-operators",
+        "other",
+    ]
     text: str
     example: str | None
     kernels: list[int]

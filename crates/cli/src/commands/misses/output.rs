@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use opkeep::{Diff, FormerEntry, KeyChanges, MissCause, MissGroup, NearestEntry};
+use opkeep::{Diff, FormerEntry, KeyChanges, MissCause, MissGroup, NearestEntry, StoredBy};
 use opkeep_digest::PartChange;
 use serde::Serialize;
 
@@ -50,11 +50,11 @@ pub(crate) struct CauseOutput {
 /// What is known of the entry of a missing kernel that the store had.
 #[derive(Serialize)]
 pub(crate) struct FormerOutput {
-    /// `removed` or `quarantined`.
+    /// `removed`, `not-kept` or `quarantined`.
     state: &'static str,
-    /// The time when it was stored or quarantined, in Unix seconds.
+    /// The time when it was stored, compiled or quarantined, in Unix seconds.
     at: u64,
-    /// The host that stored it; null in quarantine.
+    /// The host that stored or compiled it; null in quarantine.
     host: Option<String>,
     compiled: Option<bool>,
     /// The reason of the quarantine.
@@ -65,13 +65,8 @@ impl FormerOutput {
     /// Creates the output; `None` of an entry in a state that this version does not know.
     pub(crate) fn new(former: &FormerEntry) -> Option<Self> {
         Some(match former {
-            FormerEntry::Removed { stored, .. } => Self {
-                state: "removed",
-                at: stored.at_ms / 1000,
-                host: Some(stored.host.clone()),
-                compiled: Some(stored.is_compiled),
-                reason: None,
-            },
+            FormerEntry::Removed { stored, .. } => Self::made("removed", stored),
+            FormerEntry::NotKept { compiled, .. } => Self::made("not-kept", compiled),
             FormerEntry::Quarantined { at_ms, reason, .. } => Self {
                 state: "quarantined",
                 at: at_ms / 1000,
@@ -81,6 +76,16 @@ impl FormerOutput {
             },
             _ => return None,
         })
+    }
+
+    fn made(state: &'static str, made: &StoredBy) -> Self {
+        Self {
+            state,
+            at: made.at_ms / 1000,
+            host: Some(made.host.clone()),
+            compiled: Some(made.is_compiled),
+            reason: None,
+        }
     }
 }
 

@@ -72,6 +72,10 @@ pub(crate) fn causes_text<'a>(
                 text.line(format_args!("    {}", removal(removed)));
                 text.line(format_args!("    {}", names(&kernels)));
             }
+            MissCause::NotKept { .. } => {
+                text.line("    the warnings of that build state why");
+                text.line(format_args!("    {}", names(&kernels)));
+            }
             MissCause::NewJob => new_jobs(&kernels, all, &mut text),
             MissCause::NewOperators => text.line(format_args!("    {}", operators(&kernels, all))),
             // A reason of all kernels concerns the store.
@@ -122,7 +126,8 @@ fn changed_lines(changed: &KeyChanges, limit: usize, Detail { all, flag }: Detai
 /// Returns what is known of the removal of entries.
 fn removal(removed: &RemovedEntries) -> String {
     match removed.evictions {
-        0 => "deleted: the store has counted no eviction".to_owned(),
+        // A user may have reset the counter.
+        0 => "evicted or deleted".to_owned(),
         count => format!("evicted or deleted: the store has counted {}", counted(count, "eviction")),
     }
 }

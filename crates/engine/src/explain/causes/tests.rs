@@ -124,6 +124,10 @@ fn removed_quarantined_and_damaged_entries_are_one_cause_each() {
         former: Some(FormerEntry::Removed { stored: stored(at_ms, host), evictions }),
         ..near()
     };
+    let not_kept = |at_ms| MissExplanation {
+        former: Some(FormerEntry::NotKept { compiled: stored(at_ms, "this") }),
+        ..near()
+    };
     let quarantined = |digit: &str| {
         let reason = Some(format!("expected SHA-256 {}", digit.repeat(64)));
         MissExplanation { former: Some(FormerEntry::Quarantined { at_ms: 1000, reason }), ..near() }
@@ -144,12 +148,15 @@ fn removed_quarantined_and_damaged_entries_are_one_cause_each() {
         quarantined("2"),
         damaged(8),
         damaged(8),
+        not_kept(1_764_331_265_000),
+        not_kept(1000),
     ];
     let groups = MissGroup::of(all.iter().enumerate());
     assert_eq!(
         text(&all),
         [
             "compiled before (the last 2025-11-28 12:01:05 UTC on this host), and no longer stored",
+            "compiled before (the last 2025-11-28 12:01:05 UTC on this host), and not stored",
             "quarantined 1970-01-01 00:00:01 UTC: expected SHA-… …",
             "… bytes",
         ]
@@ -157,13 +164,13 @@ fn removed_quarantined_and_damaged_entries_are_one_cause_each() {
     let examples: Vec<_> = groups.iter().map(|group| group.example.as_deref()).collect();
     assert_eq!(
         examples,
-        [None, Some(format!("expected SHA-256 {}", "1".repeat(64))).as_deref(), Some("7 bytes")]
+        [None, None, Some(format!("expected SHA-256 {}", "1".repeat(64))).as_deref(), Some("7 bytes")]
     );
     let MissCause::Removed(removed) = &groups[0].cause else { panic!("{groups:?}") };
     assert_eq!((removed.kernels, removed.evictions), (2, 4));
 }
 
-/// A toolchain of which other kernels are stored is compared, not blamed.
+/// A toolchain that was in use before is compared, not blamed.
 #[test]
 fn a_configuration_that_is_in_use_is_no_cause() {
     let upgrade = fingerprint(&[("version", "1")]).diff(&fingerprint(&[("version", "2")]));
@@ -181,7 +188,7 @@ fn a_configuration_that_is_in_use_is_no_cause() {
         // Sources are those of the operator alone.
         (NearestEntry { op_sources: source, ..same_job() }, "source code"),
     ] {
-        let cause = MissExplanation { has_others: true, ..miss(nearest) }.cause();
+        let cause = MissExplanation { was_in_use: true, ..miss(nearest) }.cause();
         assert_eq!(cause.to_string(), expected);
     }
 }
