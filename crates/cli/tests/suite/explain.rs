@@ -382,7 +382,7 @@ fn damage_of_one_kind_is_one_cause() {
         bytes[object + 20] ^= 1;
         std::fs::write(entry, bytes).unwrap();
     }
-    let kind = "damaged: member `object` is damaged: expected SHA-… …, found …";
+    let kind = "damaged: member `object` is damaged: expected SHA-256 …, found …";
     let explained = explain(&place, &infos, &[]);
     let explained = explained.prints(&format!(
         "3 misses: {kind}\n    for example damaged: member `object` is damaged: expected SHA-256 "

@@ -157,7 +157,7 @@ fn removed_quarantined_and_damaged_entries_are_one_cause_each() {
         [
             "compiled before (the last 2025-11-28 12:01:05 UTC on this host), and no longer stored",
             "compiled before (the last 2025-11-28 12:01:05 UTC on this host), and not stored",
-            "quarantined 1970-01-01 00:00:01 UTC: expected SHA-… …",
+            "quarantined 1970-01-01 00:00:01 UTC: expected SHA-256 …",
             "… bytes",
         ]
     );
