@@ -25,7 +25,7 @@ pub fn fuzz(bytes: &[u8]) {
         .map(|expect| Validator::builtin().validate(&kernel, &expect));
     assert!(device_kernels(object).len() <= object.len());
     if let Some(outline) = ObjectOutline::of(object) {
-        assert!(outline.sections.len() + outline.symbols.len() <= object.len());
+        outline.assert_linear(object);
     }
     for report in
         expect.iter().map(|expect| validate_full(json, object, expect)).chain([alone]).chain(devices)

@@ -71,6 +71,26 @@ fn files_are_compared_field_by_field() {
     place.run(&["diff", "five.info", "a"]).ended_with(2).says("a file and a directory");
 }
 
+/// Thousands of symbols in a section with a name of thousands of bytes: the result is no larger than a few times the files.
+#[test]
+fn the_fields_of_symbols_are_short() {
+    let place = Place::new();
+    let names: Vec<String> = (0..2000).map(|at| format!("s{at}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let object = |letter: &str| {
+        let bytes = opkeep_testkit::elf::host_object_in(&letter.repeat(50_000), &names);
+        fs::write(place.path(&format!("{letter}.o")), &bytes).unwrap();
+        bytes.len()
+    };
+    let bytes = object("x") + object("y");
+    let diff = place.run(&["diff", "x.o", "y.o", "--format", "json"]).ended_with(1);
+    let changes = &diff.json()["changes"];
+    let symbol = changes.as_array().unwrap().iter().find(|change| change["field"] == "symbol s7").unwrap();
+    let value = symbol["a"].as_str().unwrap();
+    assert!(value.contains(&format!(" in {}... (name of sha256 ", "x".repeat(80))), "{value}");
+    assert!(diff.stdout.len() < 8 * bytes, "{} of {bytes}", diff.stdout.len());
+}
+
 #[test]
 fn directories_and_stores_are_compared_by_name_and_content() {
     let place = Place::new();

@@ -41,8 +41,9 @@ pub struct SymbolOutline {
     pub kind: &'static str,
     /// Whether other objects see it.
     pub is_global: bool,
-    /// The name of its section; `None` if it has none, such as an undefined symbol.
-    pub section: Option<String>,
+    /// Its section, as an index into [`ObjectOutline::sections`]: many symbols may be in one section, whose name may be as long as the
+    /// file. `None` if it has none, such as an undefined symbol.
+    pub section: Option<usize>,
     /// The size in bytes.
     pub bytes: u64,
     /// The digest of the content; `None` if it has none, or if it cannot be read.
@@ -67,8 +68,12 @@ impl ObjectOutline {
         // Each section, and each symbol in it, once.
         let mut budget = Budget(bytes.len().saturating_mul(2));
         let mut sections = Vec::new();
+        // The place of each of the file's sections in the outline.
+        let mut places = Vec::new();
         for (name, section) in elf.sections_with_names() {
-            if section.sh_type(LE) != elf::SHT_NULL {
+            let is_null = section.sh_type(LE) == elf::SHT_NULL;
+            places.push((!is_null).then_some(sections.len()));
+            if !is_null {
                 let content = section.data(LE, bytes).ok().filter(|content| !content.is_empty());
                 sections.push(SectionOutline {
                     name: text(name),
@@ -84,13 +89,30 @@ impl ObjectOutline {
         let known: std::collections::HashSet<&[u8]> = first.iter().map(|symbol| symbol.name).collect();
         let more: Vec<_> = dynamic.into_iter().filter(|symbol| !known.contains(symbol.name)).collect();
         first.extend(more);
-        let symbols = first.iter().map(|symbol| of_symbol(&elf, symbol, &mut budget)).collect();
+        let symbols = first.iter().map(|symbol| of_symbol(&elf, symbol, &places, &mut budget)).collect();
         Some(Self { sections, symbols })
+    }
+
+    /// Checks that everything in the outline of `bytes` is linear in their size, by its text. A symbol of 24 bytes, which may be in both
+    /// tables, has at most 330 bytes of text without its name, and a section of 64 bytes has 250. A byte of a name, which a section and a
+    /// symbol may share, has at most 6 in each.
+    ///
+    /// # Panics
+    /// If it is not, which is a bug in this crate.
+    pub(crate) fn assert_linear(&self, bytes: &[u8]) {
+        let (size, most) = (format!("{self:?}").len(), 1000 + 48 * bytes.len());
+        assert!(size <= most, "the size of the outline is {size}, expected at most {most}");
     }
 }
 
-fn of_symbol(elf: &Elf<'_>, named: &NamedSymbol<'_>, budget: &mut Budget) -> SymbolOutline {
+fn of_symbol(
+    elf: &Elf<'_>,
+    named: &NamedSymbol<'_>,
+    places: &[Option<usize>],
+    budget: &mut Budget,
+) -> SymbolOutline {
     let NamedSymbol { symbol, name, section, .. } = named;
+    let place = section.and_then(|at| places.get(at.0).copied().flatten());
     let section = section.and_then(|at| elf.sections.section(at).ok());
     let content = section.and_then(|section| content(elf, section, symbol.st_value(LE), symbol.st_size(LE)));
     SymbolOutline {
@@ -101,7 +123,7 @@ fn of_symbol(elf: &Elf<'_>, named: &NamedSymbol<'_>, budget: &mut Budget) -> Sym
             _ => "symbol",
         },
         is_global: symbol.st_bind() != elf::STB_LOCAL,
-        section: section.and_then(|section| elf.sections.section_name(LE, section).ok()).map(text),
+        section: place,
         bytes: symbol.st_size(LE),
         digest: content.and_then(|content| budget.digest(content)),
     }
@@ -124,7 +146,7 @@ fn text(name: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use opkeep_testkit::elf::host_object;
+    use opkeep_testkit::elf::{host_object, host_object_in};
 
     use super::*;
 
@@ -137,7 +159,8 @@ mod tests {
             outline.symbols.iter().find(|symbol| symbol.name == name).cloned().unwrap()
         };
         let add = symbol(&one, "add");
-        assert_eq!((add.kind, add.is_global, add.section.as_deref()), ("function", true, Some(".text")));
+        let section = add.section.map(|at| one.sections[at].name.as_str());
+        assert_eq!((add.kind, add.is_global, section), ("function", true, Some(".text")));
         assert!(add.digest.is_some() && add.bytes > 0, "{add:?}");
         // Another note changes a section, and no symbol.
         let other = ObjectOutline::of(&host_object(&["add", "mul"], "another")).unwrap();
@@ -150,6 +173,19 @@ mod tests {
         assert_eq!(ObjectOutline::of(b"no object"), None);
     }
 
+    /// An outline takes no more memory than its file allows, whatever symbols and sections share: here, thousands of symbols are in a
+    /// section with a name of thousands of bytes.
+    #[test]
+    fn an_outline_is_linear_in_the_size_of_its_file() {
+        let names: Vec<String> = (0..3000).map(|at| format!("s{at}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let bytes = host_object_in(&"x".repeat(50_000), &names);
+        let outline = ObjectOutline::of(&bytes).unwrap();
+        let place = outline.symbols[0].section.unwrap();
+        assert_eq!((outline.symbols.len(), outline.sections[place].name.len()), (3000, 50_000));
+        outline.assert_linear(&bytes);
+    }
+
     /// Whatever a header says, no more is digested than twice the file.
     #[test]
     fn damaged_objects_have_an_outline_too() {
@@ -158,7 +194,7 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x81;
             if let Some(outline) = ObjectOutline::of(&damaged) {
-                assert!(outline.sections.len() + outline.symbols.len() < bytes.len());
+                outline.assert_linear(&damaged);
             }
             ObjectOutline::of(&bytes[..at]);
         }

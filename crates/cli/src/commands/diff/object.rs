@@ -7,10 +7,14 @@ use opkeep_validator::{ObjectOutline, SectionOutline, SymbolOutline};
 
 use crate::ui::text::counted;
 
+/// The maximum number of characters of a section's name beside a symbol.
+const MAX_SECTION: usize = 80;
+
 /// Adds a field for each section and each symbol of `bytes`, if it is an object: with its size and its digest. The second one with a
 /// name and the following ones have numbers.
 pub(super) fn add_outline(fields: &mut BTreeMap<String, String>, bytes: &[u8]) {
     let Some(ObjectOutline { sections, symbols, .. }) = ObjectOutline::of(bytes) else { return };
+    let places: Vec<String> = sections.iter().map(|section| place(&section.name)).collect();
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut add = |name: String, value: String| {
         let number = numbers.entry(name.clone()).or_default();
@@ -23,8 +27,18 @@ pub(super) fn add_outline(fields: &mut BTreeMap<String, String>, bytes: &[u8]) {
     }
     for SymbolOutline { name, kind, is_global, section, bytes, digest, .. } in symbols {
         let scope = if is_global { "global" } else { "local" };
-        let place = section.map_or_else(|| "undefined".to_owned(), |section| format!("in {section}"));
+        let place = section.and_then(|at| places.get(at)).map_or("undefined", String::as_str);
         add(format!("symbol {name}"), format!("{scope} {kind} {place}, {}", sized(bytes, digest)));
+    }
+}
+
+/// Returns the section of a symbol in a few words: many symbols may be in a section whose name is as long as the file.
+fn place(section: &str) -> String {
+    match section.char_indices().nth(MAX_SECTION) {
+        Some((end, _)) => {
+            format!("in {}... (name of sha256 {})", &section[..end], Digest::of(section.as_bytes()))
+        }
+        None => format!("in {section}"),
     }
 }
 
