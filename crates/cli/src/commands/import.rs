@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use opkeep_backend_ascend::AscendConfig;
 use opkeep_framework_cache::import::{
     CacheImport, ImportReport, ImportedKernel, Importer, SkipReason, SkippedKernel,
 };
+use opkeep_framework_cache::scan::{CacheDir, CacheScan};
 use opkeep_fs::CancelToken;
 use serde::Serialize;
 
@@ -111,14 +112,15 @@ fn importer(args: &StoreArgs) -> anyhow::Result<Importer> {
     }))
 }
 
-/// Whether an import of the cache `dir` would find a kernel to store. Stores nothing. What cannot be found out is no reason for an import.
-pub(crate) fn would_import(dir: &Path, args: &StoreArgs, cancel: &CancelToken) -> bool {
-    let Ok(importer) = importer(args) else { return false };
-    let importer = importer.threads(threads(None)).dry_run(true).cancel(cancel.clone());
-    let report = importer.import(&[dir.to_owned()]);
-    report.is_ok_and(|report| {
-        report.caches.iter().any(|cache| !cache.imported.is_empty() || !cache.replaced.is_empty())
-    })
+/// Whether an import of the cache `dir`, of which `scan` is known, would find a kernel to store. Stores nothing.
+pub(crate) fn would_import(
+    dir: &CacheDir,
+    scan: &CacheScan,
+    args: &StoreArgs,
+    cancel: &CancelToken,
+) -> anyhow::Result<bool> {
+    let importer = importer(args)?.threads(threads(None)).cancel(cancel.clone());
+    Ok(importer.would_import(dir, scan)?)
 }
 
 /// The totals of all caches.

@@ -40,9 +40,11 @@ pub use report::{CacheImport, ImportError, ImportReport, ImportedKernel, SkipRea
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::scan::{CacheDir, CacheReader, Item, ItemKind, Kind, ScanOptions, find_through_links, scan};
+use crate::scan::{
+    CacheDir, CacheReader, CacheScan, Item, ItemKind, Kind, ScanOptions, find_through_links, scan,
+};
 use candidate::{ImportCandidate, ResolveOptions};
 use opkeep_descriptor::{BuildSpec, ResolvedSpec};
 use opkeep_fs::CancelToken;
@@ -131,12 +133,45 @@ impl Importer {
         Ok(report)
     }
 
+    /// Whether an import would store a kernel of the cache `dir`, of which `scan` is known. Stores nothing, and ends with the first such
+    /// kernel.
+    ///
+    /// # Errors
+    /// The store or the cache cannot be read.
+    pub fn would_import(&self, dir: &CacheDir, scan: &CacheScan) -> Result<bool, ImportError> {
+        if has_no_descriptors(dir.kind) {
+            return Ok(false);
+        }
+        let publisher = Publisher::open(&self.store, true, &self.cancel)?;
+        let reader =
+            CacheReader::open(dir).map_err(|source| ImportError::Cache { path: dir.path.clone(), source })?;
+        let items: Vec<&Item> = scan.items.iter().filter(|item| item.kind == ItemKind::Kernel).collect();
+        let (found, done) = (AtomicBool::new(false), AtomicU64::new(0));
+        let ends = || found.load(Ordering::Relaxed) || publisher.is_stopped();
+        let look = |at: usize| {
+            let candidate = ImportCandidate::read(&reader, items[at], &self.resolve);
+            let outcome = candidate.and_then(|candidate| publisher.publish(dir, items[at], &candidate));
+            (self.observer)(&dir.path, done.fetch_add(1, Ordering::Relaxed) + 1, items.len() as u64);
+            match outcome {
+                Ok(Outcome::New(_) | Outcome::Replaced(_)) => found.store(true, Ordering::Relaxed),
+                Err(SkipReason::NotPublished(why)) => return Some(why),
+                _ => {}
+            }
+            None
+        };
+        let looked = opkeep_fs::map(items.len(), self.threads, ends, look).results;
+        match looked.into_iter().flatten().next() {
+            Some(why) if !found.load(Ordering::Relaxed) => Err(ImportError::Target(why)),
+            _ => Ok(found.load(Ordering::Relaxed)),
+        }
+    }
+
     fn import_cache(&self, dir: &CacheDir, publisher: &Publisher, report: &mut ImportReport) {
         if self.cancel.is_cancelled() {
             return;
         }
         let mut cache = CacheImport::new(dir);
-        if matches!(dir.kind, Kind::Cann | Kind::Package | Kind::Work) {
+        if has_no_descriptors(dir.kind) {
             cache.skip_reason = Some(SkipReason::NoDescriptors(dir.kind.to_string()));
         } else if let Err(error) = self.import_kernels(dir, publisher, &mut cache) {
             report.unreadable_dirs.push((dir.path.clone(), error.to_string()));
@@ -186,4 +221,9 @@ impl Importer {
         }
         Ok(())
     }
+}
+
+/// Whether the caches of a kind have no descriptors, without which nothing is imported.
+fn has_no_descriptors(kind: Kind) -> bool {
+    matches!(kind, Kind::Cann | Kind::Package | Kind::Work)
 }

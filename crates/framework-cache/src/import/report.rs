@@ -12,13 +12,24 @@ use opkeep_fs::{FileId, Fs};
 use opkeep_store::StoreError;
 use thiserror::Error;
 
-/// The reason why an import could not begin.
+/// The reason why an import could not begin, or why it cannot be found out what it would store.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ImportError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The store's part for a target cannot be used.
+    #[error("{0}")]
+    Target(String),
+    /// The cache cannot be read.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Cache {
+        /// The directory.
+        path: PathBuf,
+        /// The error.
+        source: std::io::Error,
+    },
 }
 
 /// The result of an import.

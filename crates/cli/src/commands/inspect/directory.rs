@@ -20,7 +20,7 @@ use crate::flags::store::StoreArgs;
 use crate::input::store::{StorePath, open_existing, threads};
 use crate::setup;
 use crate::ui::output::Output;
-use crate::ui::text::{bytes, counted, duration, shell_quoted};
+use crate::ui::text::{bytes, counted, duration, quotable, shell_quoted};
 
 /// A directory with kernels, as JSON.
 #[derive(Default, Serialize)]
@@ -145,13 +145,21 @@ fn of_cache(
     }
     let has_finding = scan.items.iter().any(Item::is_finding);
     let path = shell_quoted(&cache.path.to_string_lossy());
+    // Those that are in no store, and have descriptors.
+    let is_importable = || {
+        would_import(cache, &scan, &StoreArgs::of(settings), cancel).unwrap_or_else(|error| {
+            let dir = quotable(&cache.path);
+            output.print_warning(&format!(
+                "it is not known whether `{dir}` has kernels for an import: {error:#}"
+            ));
+            false
+        })
+    };
     found.next = match (has_finding, cache.kind) {
         (true, _) => format!("opkeep verify {path}"),
         (false, Kind::Cann) => format!("opkeep gc {path} --dry-run"),
-        (false, _) if would_import(&cache.path, &StoreArgs::of(settings), cancel) => {
-            format!("opkeep import {path} --dry-run")
-        }
-        // Such as a directory whose kernels are all in the store, or have no descriptors.
+        (false, _) if is_importable() => format!("opkeep import {path} --dry-run"),
+        // A directory whose kernels are all in the store, or have no descriptors.
         (false, _) => format!("opkeep verify {path}"),
     };
     Ok(found)

@@ -1,13 +1,15 @@
 //! The effects of an import on the store.
 
 use std::fs::{File, FileTimes};
-use std::sync::Barrier;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, SystemTime};
 
 use opkeep::CacheMode;
 use opkeep_descriptor::Generation;
 use opkeep_framework_cache::import::{CacheImport, ImportReport};
+use opkeep_framework_cache::scan::{ScanOptions, find, scan};
 use opkeep_fs::{CancelToken, Clock};
 use opkeep_kernel_entry::verify_entry;
 use opkeep_store::{Entry, GcOptions, LockOutcome, RepairOptions, VerifyOptions, WaitOptions};
@@ -43,6 +45,34 @@ fn a_dry_run_writes_nothing() {
     place.keep(&Rank::new(0), 4);
     assert_eq!(counts(&dry()), (1, 3, 0, vec![]));
     assert_eq!(place.bench.entries().len(), 3);
+}
+
+/// One kernel that would be stored is enough, and those that are stored are not imported again.
+#[test]
+fn whether_an_import_finds_something_is_known_at_the_first_kernel() {
+    let place = Place::with_squares(5);
+    let [cache] = &find(&place.base()).unwrap().caches[..] else { panic!("one cache") };
+    let scan = scan(cache, &ScanOptions::new(NonZeroUsize::MIN)).unwrap();
+    let looked = Arc::new(AtomicU64::new(0));
+    let would_import = || {
+        let seen = Arc::clone(&looked);
+        looked.store(0, Ordering::Relaxed);
+        let importer = place.importer().threads(NonZeroUsize::MIN).observer(move |_, done, of| {
+            assert_eq!(of, 5);
+            seen.store(done, Ordering::Relaxed);
+        });
+        (importer.would_import(cache, &scan).unwrap(), looked.load(Ordering::Relaxed))
+    };
+    assert_eq!(would_import(), (true, 1));
+    assert!(!place.bench.root().exists());
+    place.import();
+    assert_eq!(would_import(), (false, 5));
+
+    // What cannot be found out is an error, and no "no".
+    std::fs::remove_dir_all(place.bench.root()).unwrap();
+    std::fs::write(place.bench.root(), "a file").unwrap();
+    let error = place.importer().would_import(cache, &scan).unwrap_err().to_string();
+    assert!(error.contains(place.bench.root().to_str().unwrap()), "{error}");
 }
 
 #[test]
