@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "these tests put things in the way")]
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,6 +16,8 @@ use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_store::{CacheMode, PutOutcome, StoreConfig};
 use opkeep_testkit::remote::{FakeRemote, RemoteCall};
 use rustix::io::Errno;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
 use crate::common::{
     Host, TARGET, build, builder, claim, hit, key, open, pending, publish, resume, settle, take, text, until,
@@ -334,18 +337,16 @@ fn a_directory_of_another_user_stops_no_other_write() {
     }
 }
 
-/// A client that panics is an engine that fails: no caller waits for its answer, and what it asked for is asked for again.
+/// A client that panics is an engine that fails: the callers build.
 #[test]
 fn an_engine_that_panics_keeps_no_caller_waiting() {
     const CALLERS: usize = 4;
-    let (remote, host, other) = (FakeRemote::new(), Host::new(), Host::new());
-    let tier = RemoteConfig::new(Arc::new(remote.clone()));
-    publish(build(claim(&other.with_remote(&tier), "shared")), 1);
-    let cache = host.with_remote(&tier);
-    let (panics, asked) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
-    let (does, counts) = (Arc::clone(&panics), Arc::clone(&asked));
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    let cache = host.with_remote(&RemoteConfig::new(Arc::new(remote.clone())));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&asked);
     remote.on_call(move |call, _| {
-        if call == RemoteCall::Get && does.load(Ordering::SeqCst) {
+        if call == RemoteCall::Get {
             counts.fetch_add(1, Ordering::SeqCst);
             std::panic::resume_unwind(Box::new("a client"));
         }
@@ -361,7 +362,57 @@ fn an_engine_that_panics_keeps_no_caller_waiting() {
         }
     });
     assert!(asked.load(Ordering::SeqCst) > 0);
-    panics.store(false, Ordering::SeqCst);
-    let again = Host::new().with_remote(&tier);
-    assert_eq!(hit(claim(&again, "shared")), (1, Source::Remote));
+}
+
+/// A subscriber of the process that panics at the end of each call to the engine. That is outside of the guard against panics of a client.
+struct PanicsAtAnswers(Arc<AtomicUsize>);
+
+impl Subscriber for PanicsAtAnswers {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "opkeep_cache::remote::client"
+    }
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        std::panic::resume_unwind(Box::new("a subscriber"));
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// A panic that leaves a call to the remote cache ends that call: its key is asked for again, by the same cache.
+#[test]
+fn what_a_call_asked_for_that_panics_is_asked_for_again() {
+    let (remote, host, other) = (FakeRemote::new(), Host::new(), Host::new());
+    let tier = RemoteConfig::new(Arc::new(remote.clone()));
+    publish(build(claim(&other.with_remote(&tier), "shared")), 1);
+    let cache = host.with_remote(&tier);
+    let panics = Arc::new(AtomicUsize::new(0));
+    let subscriber = PanicsAtAnswers(Arc::clone(&panics));
+    let first = tracing::subscriber::with_default(subscriber, || {
+        // The capabilities are asked for before: that call panics as well.
+        let ask = || catch_unwind(AssertUnwindSafe(|| drop(claim(&cache, "shared"))));
+        let asked = |remote: &FakeRemote| remote.calls().contains(&RemoteCall::Get);
+        let mut last = ask();
+        for _ in 0..3 {
+            if asked(&remote) {
+                break;
+            }
+            last = ask();
+        }
+        assert!(asked(&remote), "no call asks for the entry");
+        last
+    });
+    assert!(first.is_err() && panics.load(Ordering::SeqCst) > 0, "the call does not panic");
+    assert_eq!(hit(claim(&cache, "shared")), (1, Source::Remote));
 }
