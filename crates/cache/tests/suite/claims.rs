@@ -236,7 +236,7 @@ fn a_holder_without_a_heartbeat_is_not_waited_for() {
     // Which entry, since when, and how to find the process.
     let [(WarningKind::Locks, text)] = &host.warnings()[..] else { panic!() };
     let lock = host.lock_path(&key("relu"));
-    for part in [key("relu").to_string(), "for 0 seconds".to_owned(), lock.display().to_string()] {
+    for part in [key("relu").to_string(), "for 0 s:".to_owned(), lock.display().to_string()] {
         assert!(text.contains(&part), "{text}");
     }
     publish(own, 1);
