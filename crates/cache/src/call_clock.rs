@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 /// Measures the time in which at least one caller waits: the same time of several callers counts once.
 ///
 /// The time in which this process was suspended is no wait. No clock of the system leaves it out, so those who wait find it out with a
-/// [`RunningTime`](crate::running_time::RunningTime), and say it at the end. A suspension concerns all of them, so the longest one counts.
+/// [`RunningTime`](crate::running_time::RunningTime), and say it at the end. A suspension concerns all of them, so the longest one counts. If
+/// two waits overlap and each of them had another suspension, the shorter one counts as a wait.
 #[derive(Debug)]
 pub(crate) struct CallClock {
     origin: Instant,

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use opkeep_fs::{ForkSafeCell, ProcessId};
 
-/// The time until the next visit to an item whose visit panicked.
+/// The time until the next visit to an item whose visit panicked. However often it panics, it is visited again: callers wait for what the
+/// visits find out, and another host takes over a lease that is not renewed.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// An item that is visited.

@@ -166,7 +166,9 @@ impl Uploads {
         let waited = RunningTime::new();
         let is_stuck = || last.as_ref().is_some_and(|remote| remote.client().is_stuck(&waited));
         self.wait(deadline, cancel, |state| state.left() == 0 && !state.is_releasing || is_stuck());
-        wait.into_iter().for_each(|wait| wait.end(waited.suspended()));
+        if let Some(wait) = wait {
+            wait.end(waited.suspended());
+        }
         self.locked().left()
     }
 

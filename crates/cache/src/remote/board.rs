@@ -187,7 +187,9 @@ impl Board {
         }
         drop(state);
         limits.budget.inspect(|budget| budget.end_wait(waited(), time.suspended()));
-        wait.into_iter().for_each(|wait| wait.end(time.suspended()));
+        if let Some(wait) = wait {
+            wait.end(time.suspended());
+        }
         true
     }
 
@@ -358,9 +360,8 @@ impl Board {
             }
         }
         // If the engine did not answer for all names, an object that did not arrive may exist.
-        match answer {
-            Ok(true) => had_news |= state.table.answered(&batch, Instant::now()),
-            Ok(false) | Err(_) => state.table.unanswered(&batch),
+        if let Ok(true) = answer {
+            had_news |= state.table.answered(&batch, Instant::now());
         }
         on_their_way.end(&mut state);
         drop(state);

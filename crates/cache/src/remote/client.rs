@@ -451,7 +451,9 @@ impl RemoteClient {
         let took = (now - began).saturating_sub(idle.stopped());
         let suspended = idle.suspended();
         limits.budget.inspect(|budget| budget.end_wait(took, suspended));
-        wait.into_iter().for_each(|wait| wait.end(suspended));
+        if let Some(wait) = wait {
+            wait.end(suspended);
+        }
         let is_late = took > timeout;
         let end = match &answer {
             // An engine that is full can still be read.

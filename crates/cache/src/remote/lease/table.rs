@@ -88,7 +88,8 @@ impl<E> LeaseTable<E> {
     }
 
     /// Begins a batch for `keys`, which asks for their entries, their leases, or both. It asks for no entry that is on its way, or has
-    /// arrived. A batch ends by [`answered`](Self::answered) or [`unanswered`](Self::unanswered).
+    /// arrived. At the end of the call, [`answered`](Self::answered) records the answer, if there is one, and
+    /// [`end_asking`](Self::end_asking) each key that it asked for.
     pub fn batch(&mut self, keys: Vec<Digest>, entries: bool, leases: bool, now: Instant) -> LeaseBatch {
         let (mut questions, mut readings) = (Vec::new(), Vec::with_capacity(keys.len()));
         let ttl = self.ttl;
@@ -124,13 +125,7 @@ impl<E> LeaseTable<E> {
             });
             had_news |= is_new.unwrap_or(false);
         }
-        self.unanswered(batch);
         had_news
-    }
-
-    /// Ends a batch that the engine did not answer as a whole: the entries that did not arrive may be asked for again.
-    pub fn unanswered(&mut self, batch: &LeaseBatch) {
-        batch.asked_keys().for_each(|key| self.end_asking(key));
     }
 
     /// Whether callers wait for the key.

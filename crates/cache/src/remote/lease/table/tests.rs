@@ -12,6 +12,13 @@ fn value(holder: u8) -> LeaseValue {
     LeaseValue::new(LeaseToken::new([holder; 16]), 0)
 }
 
+/// Ends a call that the engine answered as a whole.
+fn end<E>(table: &mut LeaseTable<E>, batch: &LeaseBatch, now: Instant) -> bool {
+    let had_news = table.answered(batch, now);
+    batch.asked_keys().for_each(|key| table.end_asking(key));
+    had_news
+}
+
 #[test]
 fn a_look_asks_for_all_missing_keys_of_the_plan_unless_it_was_made_just_now() {
     let (mut table, now, [a, b, c]) = (LeaseTable::<()>::new(TTL), Instant::now(), keys());
@@ -22,7 +29,7 @@ fn a_look_asks_for_all_missing_keys_of_the_plan_unless_it_was_made_just_now() {
     all.sort_unstable();
     assert_eq!(asked, all);
     let batch = table.batch(asked, true, true, now);
-    assert!(!table.answered(&batch, now), "no host has a lease, as before");
+    assert!(!end(&mut table, &batch, now), "no host has a lease, as before");
     assert_eq!(table.look(&a, now + FRESH / 2), None);
     assert_eq!(table.look(&a, now + FRESH).map(|keys| keys.len()), Some(2));
     // Another host claims at the same time: what seemed to be free may not be any more.
@@ -50,7 +57,7 @@ fn answers_belong_to_the_questions_of_their_key() {
     assert_eq!(batch.questions(), expected);
     batch.found_lease(4, value(1).to_string().as_bytes());
     batch.found_lease(7, value(2).to_string().as_bytes());
-    assert!(table.answered(&batch, now));
+    assert!(end(&mut table, &batch, now));
     let first = LeaseStep::Claim { generation: 0 };
     assert_eq!([a, b, c].map(|key| table.step(&key)), [first, LeaseStep::Wait, LeaseStep::Wait]);
     assert_eq!(table.below(&c, 2), [(1, value(2).token)]);
@@ -139,7 +146,7 @@ fn the_index_follows_each_change() {
             2 => {
                 let mut batch = table.batch(vec![key], true, true, now);
                 batch.dropped_entry(next(2) as usize);
-                table.answered(&batch, now);
+                end(&mut table, &batch, now);
             }
             3 => table.note_entry(&key, step, step),
             4 => table.note_own_entry(&key, step, step, now),
@@ -168,7 +175,7 @@ fn many_keys_are_begun_and_finished_without_a_visit_of_all() {
     table.plan(&keys, &[]);
     let batch = table.batch(keys.clone(), true, true, now);
     keys.iter().for_each(|key| table.note_entry(key, (), 3));
-    table.answered(&batch, now);
+    end(&mut table, &batch, now);
     assert_eq!((table.arrived_bytes(), table.unclaimed_bytes()), (180_000, 180_000));
     while let Some((key, ())) = table.take_arrival() {
         table.judged(&key, true);
