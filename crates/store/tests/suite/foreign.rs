@@ -6,20 +6,27 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use opkeep_fs::{FsCall, FsOp, Permit};
 use opkeep_store::{
-    Access, BuildRecordKind, GcOptions, Lookup, RepairOptions, Store, StoreConfig, TryLockOutcome,
-    VerifyOptions,
+    Access, BuildRecordKind, GcOptions, Lookup, RepairOptions, Store, StoreConfig, StoreError,
+    TryLockOutcome, VerifyOptions,
 };
 use rustix::fs::{CWD, FileType, Mode, mkfifoat, mknodat};
 
+use crate::common::room::Watch;
 use crate::common::{Created, TARGET, key, names, open, snapshot};
 
 /// The time after which a call hangs. All calls together take milliseconds.
 const HANGS: Duration = Duration::from_secs(100);
+
+/// The maximum number of bytes that all calls together read: a thousandth of the large file.
+const MOST_READ: usize = 64 << 20;
 
 /// The things, by name. `at` is the place, and `outside` a directory beside the store.
 type Thing = (&'static str, fn(at: &Path, outside: &Path));
@@ -40,8 +47,16 @@ const THINGS: [Thing; 7] = [
 /// A place in a store.
 struct Place {
     path: String,
-    /// Whether the entries of other keys can be used, although that is there.
-    serves: bool,
+    serves: Serves,
+}
+
+/// Which stores can use the entries of other keys, although that is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Serves {
+    All,
+    /// One that only reads. One that writes needs the directory there, and says that it is none.
+    Readers,
+    None,
 }
 
 fn places() -> Vec<Place> {
@@ -50,76 +65,97 @@ fn places() -> Vec<Place> {
     let shard = |key: &opkeep_digest::Digest| format!("{target}/entries/{}", &key.to_string()[..2]);
     assert_ne!(shard(&stored), shard(&other));
     let paths = [
-        ("op_cache.ini".to_owned(), true),
-        ("CACHEDIR.TAG".to_owned(), true),
-        (".gitignore".to_owned(), true),
-        ("notes".to_owned(), true),
-        ("v1/.builds".to_owned(), true),
-        ("v1/.builds/001764331200123-77-0-5678.full".to_owned(), true),
-        ("v1/.builds/.new-77-0".to_owned(), true),
-        ("v1/Ascend910B1".to_owned(), true),
-        ("v1/notes".to_owned(), true),
-        (format!("{target}/size"), true),
-        (format!("{target}/stats"), true),
-        (format!("{target}/numbers.lock"), true),
-        (format!("{target}/gc.lock"), true),
-        (format!("{target}/STORE.TAG"), false),
-        (format!("{target}/notes"), true),
-        (shard(&other), true),
-        (format!("{}/{other}.kern", shard(&other)), true),
-        (format!("{}/notes", shard(&other)), true),
-        (format!("{target}/locks"), true),
-        (format!("{target}/locks/{other}"), true),
-        (format!("{target}/locks/{stored}"), true),
-        (format!("{target}/locks/notes"), true),
-        (format!("{target}/tmp"), true),
-        (format!("{target}/tmp/put-77-0"), true),
-        (format!("{target}/tmp/evict-77-0"), true),
-        (format!("{target}/tmp/notes"), true),
-        (format!("{target}/quarantine"), true),
-        (format!("{target}/quarantine/{other}-1764331200.kern"), true),
-        (format!("{target}/quarantine/{other}-1764331200.reason"), true),
-        (format!("{target}/unsent"), true),
-        (format!("{target}/unsent/{other}"), true),
-        (format!("{target}/unsent/notes"), true),
+        ("op_cache.ini".to_owned(), Serves::All),
+        ("CACHEDIR.TAG".to_owned(), Serves::All),
+        (".gitignore".to_owned(), Serves::All),
+        ("notes".to_owned(), Serves::All),
+        ("v1/.builds".to_owned(), Serves::All),
+        ("v1/.builds/001764331200123-77-0-5678.full".to_owned(), Serves::All),
+        ("v1/.builds/.new-77-0".to_owned(), Serves::All),
+        ("v1/Ascend910B1".to_owned(), Serves::All),
+        ("v1/notes".to_owned(), Serves::All),
+        (format!("{target}/size"), Serves::All),
+        (format!("{target}/stats"), Serves::All),
+        (format!("{target}/numbers.lock"), Serves::All),
+        (format!("{target}/gc.lock"), Serves::All),
+        (format!("{target}/STORE.TAG"), Serves::None),
+        (format!("{target}/notes"), Serves::All),
+        (shard(&other), Serves::All),
+        (format!("{}/{other}.kern", shard(&other)), Serves::All),
+        (format!("{}/notes", shard(&other)), Serves::All),
+        (format!("{target}/locks"), Serves::Readers),
+        (format!("{target}/locks/{other}"), Serves::All),
+        (format!("{target}/locks/{stored}"), Serves::All),
+        (format!("{target}/locks/notes"), Serves::All),
+        (format!("{target}/tmp"), Serves::Readers),
+        (format!("{target}/tmp/put-77-0"), Serves::All),
+        (format!("{target}/tmp/evict-77-0"), Serves::All),
+        (format!("{target}/tmp/notes"), Serves::All),
+        (format!("{target}/quarantine"), Serves::Readers),
+        (format!("{target}/quarantine/{other}-1764331200.kern"), Serves::All),
+        (format!("{target}/quarantine/{other}-1764331200.reason"), Serves::All),
+        (format!("{target}/unsent"), Serves::All),
+        (format!("{target}/unsent/{other}"), Serves::All),
+        (format!("{target}/unsent/notes"), Serves::All),
     ];
     paths.into_iter().map(|(path, serves)| Place { path, serves }).collect()
 }
 
-/// Does all that a store does. Returns whether the entry is found before and after the repair.
-fn use_all(root: &Path) -> [bool; 2] {
+/// What a store did.
+#[derive(Debug)]
+struct Use {
+    /// Whether the entry was found, before and after the repair, if the store was opened.
+    found: Result<[bool; 2], StoreError>,
+    /// The number of bytes that were to be read.
+    read: usize,
+}
+
+/// Does all that a store does, with each access.
+fn use_all(root: &Path) -> [(Access, Use); 2] {
+    [Access::ReadOnly, Access::ReadWrite].map(|access| {
+        let read = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::clone(&read);
+        let watch = Watch(move |call: &FsCall<'_>| {
+            if call.op == FsOp::Read {
+                counts.fetch_add(call.bytes, Ordering::Relaxed);
+            }
+            Permit::Go
+        });
+        let found = use_with(StoreConfig::new(root).with_access(access).with_watcher(Arc::new(watch)));
+        (access, Use { found, read: read.load(Ordering::Relaxed) })
+    })
+}
+
+fn use_with(config: StoreConfig) -> Result<[bool; 2], StoreError> {
     let mut found = [false; 2];
-    let config = || StoreConfig::new(root);
-    for access in [Access::ReadOnly, Access::ReadWrite] {
-        let Ok(store) = Store::open(config().with_access(access)) else { continue };
-        let _ = (store.exists(), store.targets(), store.foreign(), store.limit_warnings().len());
-        let _ = store.add_build_record(SystemTime::now(), BuildRecordKind::Full, b"text");
-        let _ = store.build_records(usize::MAX);
-        for name in store.targets().unwrap_or_default() {
-            if let Ok(target) = store.target(&name) {
-                let _ = target.gc(&GcOptions::default().with_dry_run(true));
-            }
+    let store = Store::open(config)?;
+    let _ = (store.exists(), store.targets(), store.foreign(), store.limit_warnings().len());
+    let _ = store.add_build_record(SystemTime::now(), BuildRecordKind::Full, b"text");
+    let _ = store.build_records(usize::MAX);
+    for name in store.targets().unwrap_or_default() {
+        if let Ok(target) = store.target(&name) {
+            let _ = target.gc(&GcOptions::default().with_dry_run(true));
         }
-        let Ok(target) = store.target(TARGET) else { continue };
-        found[0] = matches!(target.get(&key("stored")), Lookup::Hit(_));
-        let _ = (target.get(&key("other")), target.peek(&key("other")), target.open_entry(&key("other")));
-        for name in ["other", "new"] {
-            if let Ok(TryLockOutcome::Acquired(lock)) = target.try_lock(&key(name)) {
-                lock.release_with_failure("a test");
-            }
-            let _ = target.put(&key(name), &Created::new(name, 1).entry());
-            let _ = target.get(&key(name));
-        }
-        let _ = (target.statistics(), target.estimate(), target.keys(9), target.flush());
-        let _ = (target.quarantined(), target.unsent(), target.count_unsent());
-        let _ = (target.eviction_preview(9), target.verify(&VerifyOptions::default()));
-        let _ = target.repair(&RepairOptions::default().with_dry_run(true));
-        let _ = (target.repair(&RepairOptions::default()), target.reset_statistics());
-        let _ = target.gc(&GcOptions::default());
-        let _ = store.remove_build_records();
-        found[1] = matches!(target.get(&key("stored")), Lookup::Hit(_));
     }
-    found
+    let target = store.target(TARGET)?;
+    found[0] = matches!(target.get(&key("stored")), Lookup::Hit(_));
+    let _ = (target.get(&key("other")), target.peek(&key("other")), target.open_entry(&key("other")));
+    for name in ["other", "new"] {
+        if let Ok(TryLockOutcome::Acquired(lock)) = target.try_lock(&key(name)) {
+            lock.release_with_failure("a test");
+        }
+        let _ = target.put(&key(name), &Created::new(name, 1).entry());
+        let _ = target.get(&key(name));
+    }
+    let _ = (target.statistics(), target.estimate(), target.keys(9), target.flush());
+    let _ = (target.quarantined(), target.unsent(), target.count_unsent());
+    let _ = (target.eviction_preview(9), target.verify(&VerifyOptions::default()));
+    let _ = target.repair(&RepairOptions::default().with_dry_run(true));
+    let _ = (target.repair(&RepairOptions::default()), target.reset_statistics());
+    let _ = target.gc(&GcOptions::default());
+    let _ = store.remove_build_records();
+    found[1] = matches!(target.get(&key("stored")), Lookup::Hit(_));
+    Ok(found)
 }
 
 /// The number of files of the user below `root`.
@@ -154,11 +190,23 @@ fn nothing_in_the_place_of_a_file_is_followed_read_whole_or_waited_for() {
             let before = (snapshot(&outside), kept(&root));
             let (sender, receiver) = channel();
             let used = root.clone();
-            thread::spawn(move || sender.send(use_all(&used)));
-            let found = receiver.recv_timeout(HANGS);
-            let found = found.unwrap_or_else(|_| panic!("a call hangs or panics with {what} at {path}"));
+            thread::spawn(move || drop(sender.send(use_all(&used))));
+            let used = receiver.recv_timeout(HANGS);
+            let used = used.unwrap_or_else(|_| panic!("a call hangs or panics with {what} at {path}"));
             assert_eq!((snapshot(&outside), kept(&root)), before, "{what} at {path}");
-            assert!(!serves || found == [true; 2], "{what} at {path}: {found:?}");
+            for (access, used) in used {
+                let is_right = match (&used.found, serves) {
+                    (_, Serves::None) => true,
+                    (Ok(found), _) => *found == [true; 2],
+                    // It says what is in the way.
+                    (Err(StoreError::NotADirectory { path }), Serves::Readers) => {
+                        access == Access::ReadWrite && *path == at
+                    }
+                    (Err(_), _) => false,
+                };
+                assert!(is_right, "{what} at {path}, {access:?}: {used:?}");
+                assert!(used.read <= MOST_READ, "{what} at {path}, {access:?}: {used:?}");
+            }
         }
     }
 }
