@@ -31,25 +31,55 @@ pub(crate) fn open(fs: &RootedFs, path: &Path) -> io::Result<(File, FileStat)> {
     }
 }
 
-/// Says who can open a file that this user may not read: in a store of several users, that is another one. Other errors stay.
+/// Says why this user may not read the file, and what opens it: in a store of several users, it may be another one's. Other errors stay.
 fn closed(fs: &RootedFs, path: &Path, error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return error;
     }
     let Ok(found) = fs.look(path) else { return error };
-    let user = rustix::process::geteuid().as_raw();
-    let text = match found.user == user {
-        true => {
-            format!("its mode is {:04o}; `chmod u+r` opens it to its owner, this user", found.mode & 0o7777)
+    let groups = rustix::process::getgroups().unwrap_or_default();
+    let groups = groups.into_iter().chain([rustix::process::getegid()]).map(|group| group.as_raw()).collect();
+    let reader = Reader { user: rustix::process::geteuid().as_raw(), groups };
+    io::Error::new(error.kind(), reader.why_closed(found.mode & 0o7777, found.user, found.group))
+}
+
+/// A user that reads files, and the groups that it is in.
+struct Reader {
+    user: u32,
+    groups: Vec<u32>,
+}
+
+impl Reader {
+    /// Returns why the user may not read a file of `owner` and `group`, and what would open it.
+    fn why_closed(&self, mode: u32, owner: u32, group: u32) -> String {
+        let Self { user, groups } = self;
+        let (is_own, is_in_group) = (owner == *user, groups.contains(&group));
+        let (class, bit) = match (is_own, is_in_group) {
+            (true, _) => ('u', 0o400),
+            (false, true) => ('g', 0o040),
+            (false, false) => ('o', 0o004),
+        };
+        if mode & bit != 0 {
+            return format!(
+                "its owner is user {owner}, and its mode {mode:04o} would let user {user} read it; an access control list, or \
+                 the file system, refuses"
+            );
         }
-        false => format!(
-            "its owner is user {}, and its mode {:04o} keeps user {user} out; `chmod g+r`, by that owner or root, opens it \
-             to its group",
-            found.user,
-            found.mode & 0o7777
-        ),
-    };
-    io::Error::new(error.kind(), text)
+        if is_own {
+            return format!("its mode is {mode:04o}; `chmod u+r` opens it to its owner, this user");
+        }
+        let closed = format!("its owner is user {owner}, and its mode {mode:04o} keeps user {user} out");
+        match class {
+            'g' => format!("{closed}; `chmod g+r`, by that owner or root, opens it to its group"),
+            _ if mode & 0o040 != 0 => {
+                format!("{closed}, which is not in its group {group}; root can add that user to the group")
+            }
+            _ => format!(
+                "{closed}, which is not in its group {group}; `chgrp` to a group of both, and `chmod g+r`, by that owner or \
+                 root, open it to that group"
+            ),
+        }
+    }
 }
 
 /// Reads the `length` bytes of a file that was just opened.
@@ -205,4 +235,33 @@ pub(crate) fn overwrite(fs: &RootedFs, file: &File, path: &Path, text: &str) -> 
 pub(crate) fn holds_only(dir: &Dir, names: &[&str]) -> bool {
     let is_one = |found: &str| names.contains(&found) || found.starts_with(NEW);
     dir.list().is_ok_and(|found| found.utf8().all(is_one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What opens a file depends on the class of permissions that is the reader's: what the others may do does not count.
+    #[test]
+    fn a_closed_file_is_opened_to_the_class_of_its_reader() {
+        let why = |mode: u32, user: u32, groups: &[u32]| {
+            Reader { user, groups: groups.to_vec() }.why_closed(mode, 1, 7)
+        };
+        let cases: [(u32, u32, &[u32], &str); 9] = [
+            (0o000, 1, &[7], "`chmod u+r`"),
+            (0o044, 1, &[7], "`chmod u+r`"),
+            (0o400, 1, &[7], "an access control list"),
+            (0o600, 2, &[5, 7], "`chmod g+r`"),
+            (0o604, 2, &[7], "`chmod g+r`"),
+            (0o640, 2, &[7], "an access control list"),
+            (0o640, 2, &[5], "is not in its group 7; root can add that user"),
+            (0o600, 2, &[5], "is not in its group 7; `chgrp`"),
+            (0o604, 2, &[5], "an access control list"),
+        ];
+        for (mode, user, groups, expected) in cases {
+            let text = why(mode, user, groups);
+            assert!(text.contains(expected), "{mode:04o} for user {user} in {groups:?}: {text}");
+            assert_eq!(text.contains("chmod u+r"), expected.contains("chmod u+r"), "{text}");
+        }
+    }
 }
