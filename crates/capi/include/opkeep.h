@@ -441,7 +441,7 @@ opkeep_code opkeep_open(const opkeep_options *options,
 //
 // With a remote cache, it waits until what was published is there, for `close_limit_ms` of the options at most; a later process
 // sends the rest. So a program that ends calls this. One that does not waits as long in `exit`, or at the end of `main`, for all of its
-// caches together; one that a signal or `_exit` ends does not wait.
+// caches together, until what it published itself is sent; one that a signal or `_exit` ends does not wait.
 //
 // A forked child waits for what it published itself, and so not at all if it has not used the cache. Its parent's handle, and what the
 // parent published, stay as they are.

@@ -25,8 +25,8 @@ extern "C" fn send_all() {
     // A panic must not leave a function that C calls.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         for cache in handles::all::<FileCache>() {
-            // The caches share the time that each may take.
-            cache.finish_uploads(cache.config().close_limit.saturating_sub(began.elapsed()), None);
+            // The caches share the time that each may take. No host waits for what earlier processes left.
+            cache.finish_own_uploads(cache.config().close_limit.saturating_sub(began.elapsed()), None);
         }
     }));
 }

@@ -52,9 +52,19 @@ impl FileCache {
         }
         let Some(state) = self.0.used_here() else { return 0 };
         let deadline = Instant::now() + limit.min(LONGEST_LIMIT);
-        let in_progress = state.cache.finish_uploads(deadline, cancel);
+        let in_progress = self.finish_own_uploads(limit, cancel);
         // Those in progress count as well, unless there is no store that has their marks.
         state.cache.push_unsent(Some(deadline), cancel).left.max(in_progress)
+    }
+
+    /// Waits in the same way until what this process published is sent, and sends nothing of other processes. Returns the number of uploads
+    /// that have not ended; one that failed has ended, and has a mark in the store. For an exit that waits no longer than others need.
+    pub fn finish_own_uploads(&self, limit: Duration, cancel: Option<&CancelToken>) -> usize {
+        if self.config().cache.remote.is_none() {
+            return 0;
+        }
+        let deadline = Instant::now() + limit.min(LONGEST_LIMIT);
+        self.0.used_here().map_or(0, |state| state.cache.finish_uploads(deadline, cancel))
     }
 
     /// Waits for uploads as [`finish_uploads`](Self::finish_uploads) does, for [`FileCacheConfig::close_limit`] at most. For the end of a

@@ -1,5 +1,7 @@
 //! A cache that hosts share: each directory is the store of a host, and the engine is in memory.
 
+mod exits;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
