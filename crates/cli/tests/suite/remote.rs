@@ -188,6 +188,22 @@ fn explain_asks_the_remote_cache() {
     assert!(!off.stdout.contains("remote cache"), "{off:?}");
 }
 
+/// The entry of a kernel that was taken from the remote cache is known to have been stored.
+#[test]
+fn a_removed_entry_from_the_remote_cache_is_explained() {
+    let (one, other) = (Place::new(), Place::new());
+    let remote = url(&one);
+    build(&one, &[SQUARE, "--remote", &remote]);
+    build(&other, &[SQUARE, "--remote", &remote]);
+    fs::remove_file(&other.entries()[0]).unwrap();
+    let args = ["explain", SQUARE, "--target", "cpu", "--remote-mode", "off"];
+    other
+        .run(&args)
+        .ended_with(0)
+        .prints("1 miss: stored 2")
+        .prints(" on this host, and no longer stored\n    evicted or deleted\n");
+}
+
 #[test]
 fn the_environment_names_a_remote_cache_and_flags_override_it() {
     let (one, other) = (Place::new(), Place::new());
