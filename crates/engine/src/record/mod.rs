@@ -362,7 +362,11 @@ impl BuildRecord {
         let kind = if self.kernels.is_empty() { BuildRecordKind::Brief } else { BuildRecordKind::Full };
         let began = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(self.began_ms));
         if let (Some(began), Some(text)) = (began, self.text()) {
-            let _ = store.add_build_record(began, kind, &text);
+            let failed = self.counts.get(crate::Outcome::Failed.name()).is_some_and(|count| *count > 0);
+            let _ = match failed {
+                true => store.add_failed_build_record(began, kind, &text),
+                false => store.add_build_record(began, kind, &text),
+            };
         }
     }
 }

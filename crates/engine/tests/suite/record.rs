@@ -178,6 +178,31 @@ fn a_record_that_cannot_be_written_is_no_problem() {
     assert!(stored(&bench).builds.is_empty());
 }
 
+/// A thousand ranks begin in a second, and the last one fails.
+#[test]
+fn a_build_that_fails_has_a_record_beside_those_of_its_second() {
+    let bench = Bench::new();
+    let backend = Arc::new(NullBackend::new(|request, artifact| match request.job.ops[0].op_type.as_str() {
+        "Abs" => Err(failure("it is broken")),
+        _ => Ok(artifact),
+    }));
+    let engine = recorded(bench.engine(&backend));
+    engine.build(&[request("Square", &[3])]).unwrap();
+    let store = Store::open(StoreConfig::new(bench.root())).unwrap();
+    // The builds begin within these seconds.
+    let now = std::time::SystemTime::now();
+    for second in 0..9 {
+        for _ in 0..Store::MAX_BUILD_RECORDS_PER_SECOND {
+            let began = now + std::time::Duration::from_secs(second);
+            store.add_build_record(began, opkeep_store::BuildRecordKind::Full, b"{}").unwrap();
+        }
+    }
+    let builds = || stored(&bench).builds.len();
+    let before = builds();
+    engine.build(&[request("Abs", &[3])]).unwrap();
+    assert_eq!(builds(), before + 1);
+}
+
 /// A store is read by older versions, too, and files may be damaged.
 #[test]
 fn damaged_and_newer_records_are_counted() {

@@ -12,7 +12,7 @@
 //! synced: a power cut may cost the last records. The directory's name cannot be a target's.
 //!
 //! Ranks that start together begin thousands of builds in a second, of which the bounds leave few. So only the first of them add
-//! records; the others list the directory once.
+//! records, and those that fail; the others list the directory once.
 //!
 //! A directory with the name of a record is another program's, and stays. A link or a pipe with such a name is a damaged record.
 
@@ -118,7 +118,7 @@ impl Store {
     pub const MAX_BUILD_RECORDS_BYTES: u64 = 8 << 20;
     /// The maximum number of bytes of one record.
     pub const MAX_BUILD_RECORD_BYTES: usize = 1 << 20;
-    /// So many records of each kind of builds that began within one second are enough: a process that finds them adds none.
+    /// So many records of each kind of builds that began in the same second of the clock are enough: a process that finds them adds none.
     pub const MAX_BUILD_RECORDS_PER_SECOND: usize = 10;
 
     /// Adds the record `text` of a build that began at `began`, and removes the oldest ones beyond the bounds. Processes that add at
@@ -131,6 +131,31 @@ impl Store {
         began: SystemTime,
         kind: BuildRecordKind,
         text: &[u8],
+    ) -> Result<(), StoreError> {
+        self.add_record(began, kind, text, Self::MAX_BUILD_RECORDS_PER_SECOND)
+    }
+
+    /// Adds the record of a build that failed, in the same way: the one rank of a thousand that fails has a record, too. Adds none only if
+    /// [`MAX_BUILD_RECORDS`](Self::MAX_BUILD_RECORDS) of the kind are of that second.
+    ///
+    /// # Errors
+    /// As for [`add_build_record`](Self::add_build_record).
+    pub fn add_failed_build_record(
+        &self,
+        began: SystemTime,
+        kind: BuildRecordKind,
+        text: &[u8],
+    ) -> Result<(), StoreError> {
+        self.add_record(began, kind, text, Self::MAX_BUILD_RECORDS)
+    }
+
+    /// Adds a record, unless there are `enough` of its second.
+    fn add_record(
+        &self,
+        began: SystemTime,
+        kind: BuildRecordKind,
+        text: &[u8],
+        enough: usize,
     ) -> Result<(), StoreError> {
         let path = self.version_dir().join(BUILDS);
         let trouble = |source| StoreError::Io { action: "write a record in", path: path.clone(), source };
@@ -149,10 +174,8 @@ impl Store {
         };
         let millis = unix_millis(began);
         let listed = directory.list().map_err(trouble)?;
-        let is_near = |record: &RecordName| record.kind == kind && record.millis.abs_diff(millis) < 1000;
-        if RecordName::among(&listed).into_iter().filter(is_near).count()
-            >= Self::MAX_BUILD_RECORDS_PER_SECOND
-        {
+        let is_of_second = |record: &RecordName| record.kind == kind && record.millis / 1000 == millis / 1000;
+        if RecordName::among(&listed).into_iter().filter(is_of_second).count() >= enough {
             return Ok(());
         }
         let bytes = HEAD_BYTES + text.len();

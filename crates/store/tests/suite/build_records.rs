@@ -210,6 +210,28 @@ fn builds_of_one_second_have_few_records() {
     let found = texts(&store(directory.path()));
     assert_eq!(found.len(), 2 * Store::MAX_BUILD_RECORDS_PER_SECOND);
     assert!(found.contains(&"0".to_owned()) && found.contains(&"9".to_owned()), "{found:?}");
-    add(1010, BRIEF);
-    assert_eq!(texts(&store(directory.path())).len(), 2 * Store::MAX_BUILD_RECORDS_PER_SECOND + 1);
+    // The next second has records of its own: so many, and no fewer since those of the one before are near.
+    (1000..1200).for_each(|rank| add(rank, BRIEF));
+    assert_eq!(texts(&store(directory.path())).len(), 3 * Store::MAX_BUILD_RECORDS_PER_SECOND);
+}
+
+/// The last of a thousand ranks is the one that fails.
+#[test]
+fn a_build_that_fails_has_a_record() {
+    let (directory, _) = fresh();
+    let store = store(directory.path());
+    for rank in 0..50 {
+        store.add_build_record(at(1), FULL, format!("rank {rank}").as_bytes()).unwrap();
+    }
+    store.add_failed_build_record(at(1), FULL, b"failed").unwrap();
+    let found = texts(&store);
+    assert_eq!(found.len(), Store::MAX_BUILD_RECORDS_PER_SECOND + 1);
+    assert!(found.contains(&"failed".to_owned()), "{found:?}");
+    // If all fail, they do not displace each other.
+    for rank in 0..200 {
+        store.add_failed_build_record(at(2), FULL, format!("failed {rank}").as_bytes()).unwrap();
+    }
+    let found = texts(&store);
+    assert_eq!(found.len(), Store::MAX_BUILD_RECORDS);
+    assert!(found.contains(&"failed 0".to_owned()) && found.contains(&"failed 99".to_owned()), "{found:?}");
 }
