@@ -72,11 +72,11 @@ impl<'a> Published<'a> {
         let Ok(file) = syn::parse_file(text) else { return Vec::new() };
         let mut tests = Tests::default();
         tests.visit_file(&file);
-        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
         let mut findings = Vec::new();
         for (number, line) in (1..).zip(text.lines()).filter(|(number, _)| !tests.has(*number)) {
             for included in INCLUDES.iter().filter_map(|name| literal_after(line, name)) {
-                let found = resolved(folder, included);
+                let found = resolved(parent, included);
                 let found = found.as_deref().and_then(|it| it.strip_prefix(directory)?.strip_prefix('/'));
                 if !found.is_some_and(|it| it.starts_with("src/") || DOCUMENTS.contains(&it)) {
                     let problem = format!("`{included}` is not in the package");
@@ -122,9 +122,9 @@ fn literal_after<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     literal.split_once('"').map(|(literal, _)| literal)
 }
 
-/// The path that `relative` leads to from `folder`; `None` above the root.
-fn resolved(folder: &str, relative: &str) -> Option<String> {
-    let mut parts: Vec<&str> = folder.split('/').collect();
+/// The path that `relative` leads to from the directory `parent`; `None` above the root.
+fn resolved(parent: &str, relative: &str) -> Option<String> {
+    let mut parts: Vec<&str> = parent.split('/').collect();
     for part in relative.split('/') {
         match part {
             "." => {}

@@ -64,7 +64,7 @@ impl ProjectRule {
             let mode = |text: &str| checks::mode(text).unwrap_or_default();
             permits_no_more(mode(value), limit.map(mode).unwrap_or_default())
         },
-        words: "a mode that does nothing which the user's does not",
+        words: "a mode that permits no more than the user's",
     });
 
     pub(super) const OFF: Self = Self::Narrower(Bound {

@@ -24,8 +24,10 @@ use crate::ui::text::{counted, quotable};
 /// Reads a file of at most `limit` bytes. Of a larger one, such as a sparse file, nothing is read.
 pub(crate) fn read_file(path: &Path, limit: u64) -> anyhow::Result<Vec<u8>> {
     let (file, length) = open_file(path)?;
-    let too_long =
-        |found: String| anyhow::anyhow!("`{}` has {found}, expected at most {limit}", path.display());
+    let too_long = |found: String| {
+        let most = counted(limit, "byte");
+        anyhow::anyhow!("`{}` has {found}, expected at most {most}", path.display())
+    };
     if length > limit {
         return Err(too_long(counted(length, "byte")));
     }

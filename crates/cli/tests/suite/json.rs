@@ -190,7 +190,6 @@ fn run_with(checker: &mut Checker, place: &Place, section: &str, args: &[&str], 
 
 const EARLY: &str = "A command that stops early";
 
-/// Builds, runs, and stores of every state.
 /// Entries that a store had, and what is not compared.
 fn removed(checker: &mut Checker) {
     let place = Place::new();
@@ -212,6 +211,7 @@ fn removed(checker: &mut Checker) {
     run(checker, &place, "man", &["man", "pages"]);
 }
 
+/// Builds, runs, and stores of every state.
 fn stores(checker: &mut Checker) {
     let place = Place::new();
     let mut run = |section: &str, args: &[&str]| run(checker, &place, section, args);
