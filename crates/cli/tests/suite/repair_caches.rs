@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::common::{Place, Ran, SQUARE, files};
 use opkeep_testkit::DirSnapshot;
@@ -152,20 +153,36 @@ fn kernels_that_stay_damaged_are_reported_and_counted() {
     );
 }
 
-/// The commands that a report advises.
+/// The commands that a report advises, as a shell splits them.
 fn advised(ran: &Ran) -> Vec<Vec<String>> {
     let quoted = ran.stdout.split('`').skip(1).step_by(2);
-    let commands = quoted.filter_map(|text| text.strip_prefix("opkeep "));
-    commands.map(|text| text.split(' ').map(str::to_owned).collect()).collect()
+    quoted.filter_map(|text| text.strip_prefix("opkeep ")).map(split_by_shell).collect()
 }
 
-/// The commands that `verify` advises leave nothing wrong in a directory, and none is advised twice.
+fn split_by_shell(words: &str) -> Vec<String> {
+    let script = "eval \"set -- $1\" && printf '%s\\0' \"$@\"";
+    let ran = Command::new("bash").args(["-c", script, "bash", words]).output().unwrap();
+    assert!(ran.status.success(), "`{words}`: {ran:?}");
+    let text = String::from_utf8(ran.stdout).unwrap();
+    text.split_terminator('\0').map(str::to_owned).collect()
+}
+
+/// The commands that `verify` advises leave nothing wrong in a directory, and none is advised twice, whatever the directory's name.
 #[test]
 fn the_advice_of_verify_leads_to_its_end() {
+    for name in ["run", "a user's run", "a run\tof today"] {
+        follow_the_advice(name);
+    }
+}
+
+fn follow_the_advice(name: &str) {
     let place = caches();
+    if name != "run" {
+        fs::rename(place.path("run"), place.path(name)).unwrap();
+    }
     let mut followed: Vec<Vec<String>> = Vec::new();
     loop {
-        let ran = place.run(&["verify", "run"]);
+        let ran = place.run(&["verify", name]);
         let advised = advised(&ran);
         if advised.is_empty() {
             ran.ended_with(0);
