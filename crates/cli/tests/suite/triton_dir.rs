@@ -13,7 +13,7 @@ use crate::common::{Place, Ran, files};
 use crate::groups::{Group, TRITON, metadata};
 
 /// Triton's names of two keys, one in base 32 and one in base 64.
-const KEY: &str = "N6J65VMEQY7IKJXFDLW7WMCJ4WV7QN5SCQC56253V3MFSEKPLCUA";
+pub(crate) const KEY: &str = "N6J65VMEQY7IKJXFDLW7WMCJ4WV7QN5SCQC56253V3MFSEKPLCUA";
 const OLD_KEY: &str = "0anITaIWmSfyhJfm_rJUUlabzZS8WnPgFawA6JiTedM";
 /// The digest that the metadata of `KEY` state.
 const HASH: &str = "6f93eed584863e8526e51aedfb3049e5abf837b21405df6bbbaed859114f58a8";
