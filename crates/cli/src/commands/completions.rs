@@ -10,7 +10,7 @@ use crate::ui::text::Text;
 const DETAILS: &str = "\
 Examples:
   opkeep completions bash > ~/.local/share/bash-completion/completions/opkeep
-    where bash reads it
+    where bash reads it; create the directory first
   opkeep completions zsh > DIR/_opkeep
     for zsh, with DIR in fpath before compinit
   opkeep completions fish > ~/.config/fish/completions/opkeep.fish

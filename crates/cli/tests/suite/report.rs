@@ -100,6 +100,16 @@ fn a_report_has_what_builds_did() {
 }
 
 #[test]
+fn what_failed_is_not_built() {
+    let place = Place::new();
+    (4..=6).for_each(|length| drop(place.write(&format!("net/{length}.info"), square_of(length))));
+    let broken = place.compiler("cc-broken", "grep -q '\\[5\\]' kernel.c && exit 1");
+    let args = ["build", "net", "--target", "cpu", "--no-kernel-meta"];
+    place.run_with(&args, &[("CC", broken.to_str().unwrap())]).ended_with(1);
+    place.run(&["report"]).ended_with(0).prints("  0 reused  2 built, 1 failed  ");
+}
+
+#[test]
 fn records_can_be_turned_off_and_have_no_paths() {
     let place = Place::new();
     let file = place.write("secret-project/net.info", square_of(5));

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use opkeep::Outcome;
+
 use super::data::{BuildReport, Report, TargetReport};
 use super::time::{ago, duration, utc};
 use crate::ui::text::{Text, bytes, columns, counted, shortened};
@@ -62,12 +64,18 @@ fn builds(text: &mut Text, report: &Report) {
 
 fn build_row(build: &BuildReport) -> Vec<String> {
     let record = &build.record;
-    let others = build.kernels - build.hits.min(build.kernels);
+    let unbuilt = [Outcome::Failed, Outcome::Cancelled, Outcome::Skipped]
+        .map(|outcome| (record.count(outcome), outcome));
+    let others = unbuilt.iter().fold(build.hits, |sum, (count, _)| sum.saturating_add(*count));
+    let mut built = format!("{} built", build.kernels.saturating_sub(others));
+    for (count, outcome) in unbuilt.iter().filter(|(count, _)| *count > 0) {
+        built += &format!(", {count} {}", outcome.name());
+    }
     vec![
         utc(record.began_ms),
         name(&record.label),
         format!("{} reused", build.hits),
-        format!("{others} built"),
+        built,
         duration(record.elapsed_us),
         match build.record.kernels.is_empty() {
             true => String::new(),
