@@ -232,7 +232,7 @@ impl Listed {
         let operands = rest
             .iter()
             .enumerate()
-            .filter(|(at, word)| !word.starts_with("--") && !(*at > 0 && rest[at - 1].starts_with("--")));
+            .filter(|(at, word)| !(word.starts_with("--") || *at > 0 && rest[at - 1].starts_with("--")));
         let operands = operands.map(|(_, word)| own(word)).collect();
         Self { text: text.to_owned(), name: name.iter().map(own).collect(), operands, flags }
     }
