@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Place, SQUARE, square_of};
+use crate::common::{Place, square_of};
 
 /// A small generator of numbers, so that a failure can be repeated from its seed.
 struct Random(u64);
@@ -131,30 +131,6 @@ fn an_interrupt_ends_the_build_cleanly() {
 }
 
 /// The same for a compiler that does not answer the query for its version.
-/// As under `nohup`, and in the background of a shell: what the process was started to ignore does not end it.
-#[test]
-fn signals_that_a_build_is_to_ignore_do_not_end_it() {
-    let place = Place::new();
-    let marker = format!("1.{}", 20_000 + std::process::id() % 10_000);
-    let compiler = place.compiler("cc-slow", &format!("sleep {marker}"));
-    let compiles = || crate::common::command_lines().iter().any(|line| line.contains(&marker));
-    for (ignored, sent) in [("HUP", "HUP"), ("INT", "INT"), ("HUP INT TERM", "TERM")] {
-        let _ = std::fs::remove_dir_all(place.path("cache"));
-        let script = format!("trap '' {ignored}; exec \"$0\" build {SQUARE} --target cpu");
-        let program = env!("CARGO_BIN_EXE_opkeep");
-        let mut build = place.program("sh".as_ref(), &["-c", &script, program]);
-        let mut build = build.env("CC", &compiler).spawn_quietly();
-        while !compiles() {
-            assert!(build.try_wait().unwrap().is_none(), "{ignored}: the build ended before it compiled");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let pid = build.id().to_string();
-        assert!(std::process::Command::new("kill").args(["-s", sent, &pid]).status().unwrap().success());
-        assert_eq!(build.wait().unwrap().code(), Some(0), "{ignored}");
-        assert_eq!(place.entries().len(), 1, "{ignored}");
-    }
-}
-
 #[test]
 fn an_interrupt_ends_a_query_to_the_compiler() {
     use rustix::process::Signal;
