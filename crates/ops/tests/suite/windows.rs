@@ -30,7 +30,9 @@ fn convolutions() {
         misfit("Conv2D", inputs, &attrs(groups))
     };
     for groups in [0, -1, 1, 3, i64::MIN, i64::MAX] {
-        assert!(misfit("Conv2D", inputs(), &attrs(groups)).contains("groups"));
+        let counted = if groups == 1 { "1 group".to_owned() } else { format!("{groups} groups") };
+        let text = misfit("Conv2D", inputs(), &attrs(groups));
+        assert!(text.contains(&format!("a filter [4, 3, 3, 2] in {counted} does not fit")), "{text}");
     }
     assert!(changed(0, x(&[2, 6, 9]), 2).contains("four dimensions"));
     assert!(changed(1, x(&[5, 3, 3, 2]), 2).contains("5 output channels"));
