@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::disk;
+use crate::{disk, task};
 
 const SCRIPTS: &str = "fixtures/conformance";
 const SCRATCH: &str = "target/conformance";
@@ -104,14 +104,10 @@ fn python() -> Result<PathBuf, String> {
     Ok(python)
 }
 
+/// Runs a command, and prints its line before its output.
 fn run(command: &mut Command) -> Result<(), String> {
-    let line = format!("{command:?}").replace('"', "");
-    println!("==> {line}");
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{line}` ended with {status}")),
-        Err(error) => Err(format!("`{line}` did not start: {error}")),
-    }
+    println!("==> {}", task::line(command));
+    task::run(command)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use crate::task::run;
 use crate::{disk, install_size};
 
 const USAGE: &str = "usage: cargo xtask deb [--maintainer 'NAME <ADDRESS>']";
@@ -107,15 +108,6 @@ fn maintainer_of_manifest() -> Result<String, String> {
     let text = disk::text_if_exists(Path::new("."), path)?.unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("maintainer = \"")?.strip_suffix('"'));
     line.map(str::to_owned).ok_or_else(|| format!("`{path}` names no maintainer of the Debian package"))
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let line = format!("{command:?}").replace('"', "");
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{line}` ended with {status}")),
-        Err(error) => Err(format!("`{line}` did not start: {error}")),
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::interpreter::Interpreter;
 use crate::disk;
+use crate::task::run;
 
 /// Returns the Python of an environment, which is created if there is none with these packages.
 pub(super) fn environment(
@@ -48,13 +49,4 @@ pub(super) fn pip(python: &Path) -> Command {
     crate::cargo::without_package(&mut pip);
     pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]);
     pip
-}
-
-pub(super) fn run(command: &mut Command) -> Result<(), String> {
-    let line = format!("{command:?}").replace('"', "");
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{line}` ended with {status}")),
-        Err(error) => Err(format!("`{line}` did not start: {error}")),
-    }
 }

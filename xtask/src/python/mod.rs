@@ -15,10 +15,11 @@ use std::time::Instant;
 
 use toml::de::DeTable;
 
-use self::environment::{environment, install_wheel, path_with, pip, run};
+use self::environment::{environment, install_wheel, path_with, pip};
 use self::interpreter::{Interpreter, interpreters};
 use crate::disk;
 use crate::frameworks::commit_seed;
+use crate::task::run;
 use crate::wheel::{AS_IN_TESTS, CRATE};
 
 /// The crate of the command, which is a wheel of its own.

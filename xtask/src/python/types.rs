@@ -4,8 +4,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::environment::{environment, install_wheel, run};
+use super::environment::{environment, install_wheel};
 use super::interpreter::Interpreter;
+use crate::task::run;
 
 /// mypy, and all that it needs. A new version may find more, so it is a decision.
 const MYPY: [&str; 6] = [

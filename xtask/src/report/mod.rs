@@ -20,6 +20,7 @@ use std::time::Instant;
 
 use crate::cargo::cargo;
 use crate::disk;
+use crate::task::run;
 use figures::Figure;
 use load::Ticks;
 use machine::{Machine, Run};
@@ -123,14 +124,6 @@ fn build_all() -> Result<(), String> {
     let command = ["build", "--quiet", "--release", "--package", "opkeep-cli", "--bin", "opkeep"];
     run(cargo().args(command))?;
     python::builds().iter_mut().try_for_each(run)
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{command:?}` ended with {status}")),
-        Err(error) => Err(format!("cargo did not start: {error}")),
-    }
 }
 
 fn cargo_bench(bench: &str) -> Command {

@@ -184,19 +184,11 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
+    use super::native::tests::libraries;
     use super::*;
     use crate::disk;
 
     const ROOT_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-
-    fn libraries() -> Libraries {
-        Libraries {
-            rust: "1.95.0".to_owned(),
-            rust_commit: "abc".to_owned(),
-            llvm: "22.1.2".to_owned(),
-            musl: "1.2.5".to_owned(),
-        }
-    }
 
     fn subject(triple: &str) -> Subject<'_> {
         let (version, commit, time) = ("0.1.0", "0123", "2026-11-28T15:34:00Z");

@@ -106,13 +106,13 @@ fn is_version(text: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::json;
 
     use super::super::graph::Package;
     use super::*;
 
-    fn libraries() -> Libraries {
+    pub(in crate::dist::sbom) fn libraries() -> Libraries {
         Libraries {
             rust: "1.95.0".to_owned(),
             rust_commit: "abc".to_owned(),
