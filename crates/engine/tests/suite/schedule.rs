@@ -380,12 +380,12 @@ fn a_miss_is_explained_by_the_nearest_kernel() {
     );
     // Kernels of other operators are never the nearest.
     assert_eq!(reason(bench.engine(&backend), &request("Neg", &[3])), "not in the store");
-    let (attempt, told) = explained(&|at| {
+    let (attempt, answer) = explained(&|at| {
         backend.upgrade(&format!("{}", 2 + at));
         reason(bench.engine(&backend), &request("Square", &[3]))
     });
-    assert!(told.starts_with("not in the store; compiler "), "{told}");
-    assert!(told.ends_with(&format!(" -> {}", 2 + attempt)), "{told}");
+    assert!(answer.starts_with("not in the store; compiler "), "{answer}");
+    assert!(answer.ends_with(&format!(" -> {}", 2 + attempt)), "{answer}");
     let told = reason(
         bench.engine(&backend).with_config(|config| config.mode = CacheMode::Force),
         &request("Square", &[3]),
