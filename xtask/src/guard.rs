@@ -38,7 +38,7 @@ struct Figures {
 }
 
 /// Repeated counts of the same code differ by up to 0.2 %: process numbers have several lengths as text, and maps are
-/// seeded in each process. A changed code layout elsewhere causes a little more.
+/// seeded in each process.
 const TOLERANCE: f64 = 2.0;
 
 pub(crate) fn guard(args: &[String]) -> Result<(), String> {
