@@ -22,6 +22,10 @@ import opkeep
 
 # A background job of a shell ignores the signal, and so would Python and the processes that it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# As of `nohup`: a signal with a handler has its default action again in a program that is started.
+for _ignored in (signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(_ignored) is signal.SIG_IGN:
+        signal.signal(_ignored, lambda *_: None)
 
 _Test = TypeVar("_Test", bound=Callable[..., object])
 

@@ -1,7 +1,9 @@
-//! An allocator that counts, and processes that fork, close their files, change their user, or lack the means of confinement.
+//! An allocator that counts, processes that fork, close their files, change their user, or lack the means of confinement, and
+//! signals that test programs are started to ignore.
 #![expect(
     unsafe_code,
-    reason = "an allocator is an unsafe trait, whose calls go to the system's; and a child is prepared between fork and exec"
+    reason = "an allocator is an unsafe trait, whose calls go to the system's; a child is prepared between fork and exec; and signals \
+              are handled before `main`"
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -137,6 +139,34 @@ pub fn become_user(user: u32) {
     let failed = unsafe { libc::setuid(user) };
     assert_eq!(failed, 0, "{}", io::Error::last_os_error());
 }
+
+/// Runs before `main` in every test program that uses this crate.
+///
+/// A shell starts programs in the background with an interrupt ignored, and `nohup` with a hang-up, and what they start inherits
+/// that: the signals of tests would not reach the programs under test. A signal with a handler has its default action again
+/// in a started program. So the handlers below do nothing: the test program itself goes on, as it was started to.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = handle_ignored_signals;
+
+extern "C" fn handle_ignored_signals() {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: zeros are a valid `sigaction`: the default action, no flags, no signal blocked. The calls read and write
+        // only these two, which outlive them; the handler is async-signal-safe, since it does nothing.
+        unsafe {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            let known = libc::sigaction(signal, std::ptr::null(), &raw mut before) == 0;
+            if known && before.sa_sigaction == libc::SIG_IGN {
+                let mut handled: libc::sigaction = std::mem::zeroed();
+                handled.sa_sigaction = do_nothing as *const () as libc::sighandler_t;
+                handled.sa_flags = libc::SA_RESTART;
+                libc::sigaction(signal, &raw const handled, std::ptr::null_mut());
+            }
+        }
+    }
+}
+
+extern "C" fn do_nothing(_signal: libc::c_int) {}
 
 /// Makes the kernel kill the program of `command` when the thread that starts it ends for any reason.
 pub(crate) fn end_with_parent(command: &mut Command) {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Place, square_of};
+use crate::common::{Place, SQUARE, square_of};
 
 /// A small generator of numbers, so that a failure can be repeated from its seed.
 struct Random(u64);
@@ -128,6 +128,56 @@ fn an_interrupt_ends_the_build_cleanly() {
         1,
         "{kept:?}"
     );
+}
+
+/// As under `nohup` and in the background of a shell: a signal that the build was started to ignore does not end it. The others do.
+#[test]
+fn a_build_goes_on_after_signals_that_it_ignores() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let place = Place::new();
+    let marker = format!("{}.8644", 60_000 + std::process::id() % 10_000);
+    // A compiler that goes on when the test ends its wait.
+    let compiler = place.compiler("cc-slow", &format!("sleep {marker} || true"));
+    let waits = || pids_of(&["sleep", &marker]).first().copied();
+    let cases = [
+        ("HUP", Signal::HUP, true),
+        ("INT", Signal::INT, true),
+        ("HUP INT TERM", Signal::TERM, true),
+        ("HUP", Signal::INT, false),
+        ("INT", Signal::HUP, false),
+        ("", Signal::HUP, false),
+    ];
+    for (ignored, signal, goes_on) in cases {
+        let what = format!("ignored: {ignored}, sent: {signal:?}");
+        let _ = std::fs::remove_dir_all(place.path("cache"));
+        let script = format!("trap '' {ignored} USR2; exec \"$0\" build {SQUARE} --target cpu");
+        let mut build = place.program("sh".as_ref(), &["-c", &script, env!("CARGO_BIN_EXE_opkeep")]);
+        let mut build = build.env("CC", &compiler).spawn_quietly();
+        let compiler = loop {
+            assert!(build.try_wait().unwrap().is_none(), "{what}: the build ended before it compiled");
+            match waits() {
+                Some(compiler) => break compiler,
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        kill_process(Pid::from_raw(build.id() as i32).unwrap(), signal).unwrap();
+        if goes_on {
+            kill_process(compiler, Signal::KILL).unwrap();
+        }
+        assert_eq!(build.wait().unwrap().code(), Some(if goes_on { 0 } else { 130 }), "{what}");
+        assert_eq!(place.entries().len(), usize::from(goes_on), "{what}");
+    }
+}
+
+/// The processes with this command line.
+fn pids_of(arguments: &[&str]) -> Vec<rustix::process::Pid> {
+    let wanted: Vec<u8> =
+        arguments.iter().flat_map(|argument| [argument.as_bytes(), b"\0"].concat()).collect();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let found =
+        processes.filter(|it| std::fs::read(it.path().join("cmdline")).is_ok_and(|line| line == wanted));
+    let pid = |name: std::ffi::OsString| rustix::process::Pid::from_raw(name.to_str()?.parse().ok()?);
+    found.filter_map(|process| pid(process.file_name())).collect()
 }
 
 /// The same for a compiler that does not answer the query for its version.

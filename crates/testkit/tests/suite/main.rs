@@ -11,4 +11,6 @@ mod proxy;
 #[cfg(test)]
 mod readelf_reads;
 #[cfg(test)]
+mod signals;
+#[cfg(test)]
 mod written;
