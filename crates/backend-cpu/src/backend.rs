@@ -12,7 +12,7 @@ use opkeep_backend::{
 use opkeep_cann_meta::targets;
 use opkeep_descriptor::options::{DEBUG_WORDS, check_value};
 use opkeep_descriptor::{BuildSpec, Job, OPTION_NAMES, ResolvedSpec, debug_enabled};
-use opkeep_digest::{Digest, Fingerprint};
+use opkeep_digest::{Digest, Fingerprint, PartChange};
 use opkeep_fs::{CancelToken, Fs};
 use opkeep_text::counted;
 
@@ -21,7 +21,7 @@ use crate::compile::{self, CompileError};
 use crate::config::{CpuConfig, Features, Rewrite};
 use crate::loader::CpuLoader;
 use crate::source_cache::{Source, SourceCache};
-use crate::toolchain::{Ahead, SharedQuery, Toolchain};
+use crate::toolchain::{self, Ahead, SharedQuery, Toolchain};
 
 /// The name of a kernel for a question that has no kernel name.
 const STAND_IN: &str = "KERNEL";
@@ -127,6 +127,10 @@ impl Drop for CpuBackend {
 impl Backend for CpuBackend {
     fn name(&self) -> &'static str {
         "cpu"
+    }
+
+    fn is_consequence(&self, change: &PartChange) -> bool {
+        toolchain::is_consequence(change)
     }
 
     fn toolchain(&self, cx: &Context<'_>) -> Result<Fingerprint, BackendError> {
@@ -274,7 +278,7 @@ impl CpuBackend {
         fingerprint.add("generated C", digest, counted(lines, "line"));
         if calls_libm {
             let digest = self.in_use(cx)?.libm();
-            fingerprint.add("libm", digest, format!("{:.12}", digest.to_string()));
+            fingerprint.add(toolchain::LIBM, digest, format!("{:.12}", digest.to_string()));
         }
         Ok(fingerprint)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use opkeep_artifact::{Artifact, ArtifactCheck, Expectations};
 use opkeep_descriptor::{BuildSpec, Job, KernelName, ResolvedSpec, debug_enabled};
-use opkeep_digest::Fingerprint;
+use opkeep_digest::{Fingerprint, PartChange};
 use opkeep_ops::Graph;
 
 use crate::context::Context;
@@ -49,6 +49,13 @@ pub trait Backend: Send + Sync {
         job: &Job,
         spec: &ResolvedSpec,
     ) -> Result<Fingerprint, BackendError>;
+
+    /// Whether a change of a part of [`toolchain`](Self::toolchain) or [`op_sources`](Self::op_sources) follows from changes of other
+    /// parts, such as what a compiler resolves from its arguments. Explanations of misses name the other changes; if there are none,
+    /// these. Keys do not depend on it. The default implementation knows no such part.
+    fn is_consequence(&self, _change: &PartChange) -> bool {
+        false
+    }
 
     /// The expectations of every kernel for `spec`. There is no default implementation: it could only be too lax or too
     /// strict.

@@ -47,6 +47,7 @@ mod hex;
 mod libraries;
 mod looks;
 mod made_up;
+mod part_names;
 mod probe;
 mod programs;
 mod record;
@@ -71,6 +72,8 @@ use cc::Cc;
 pub(crate) use dependencies::{FLAGS as DEPENDENCY_FLAGS, read as read_dependencies};
 use driver_query::{DriverInfo, DriverQuery, PendingQuery, unusable};
 use looks::Looks;
+use part_names::{FLAGS, INTERMEDIATE, LOOKED_UP, OBJECT, ORDER, STEPS};
+pub(crate) use part_names::{LIBM, is_consequence};
 use probe::Probe;
 use programs::is_elf;
 pub(crate) use record::Means;
@@ -263,7 +266,7 @@ impl Toolchain {
         for (name, digest) in &self.declared {
             fingerprint.add(format!("input {name}"), *digest, format!("{:.12}", digest.to_string()));
         }
-        fingerprint.text("flags", flags.join(" "));
+        fingerprint.text(FLAGS, flags.join(" "));
         if self.record.probed.is_wrapped {
             // A wrapper may go by the name that it is called by.
             fingerprint.text("called as", words::name_of(&self.cc.driver));
@@ -271,13 +274,13 @@ impl Toolchain {
         if !self.cc.leading.is_empty() {
             fingerprint.text("arguments", self.cc.words_that_count());
         }
-        fingerprint.text("arguments of each step", &plain.resolved);
-        let order = ("order of files read", Some(plain.order));
+        fingerprint.text(STEPS, &plain.resolved);
+        let order = (ORDER, Some(plain.order));
         for (name, digest) in [
             order,
-            ("intermediate files", plain.intermediate),
-            ("paths looked up", plain.looks.as_ref().map(Looks::digest)),
-            ("object of the probe", plain.object),
+            (INTERMEDIATE, plain.intermediate),
+            (LOOKED_UP, plain.looks.as_ref().map(Looks::digest)),
+            (OBJECT, plain.object),
         ] {
             if let Some(digest) = digest {
                 fingerprint.add(name, digest, format!("{:.12}", digest.to_string()));

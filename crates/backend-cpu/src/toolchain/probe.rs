@@ -25,6 +25,7 @@ use super::cc::Cc;
 use super::driver_query::{DriverInfo, probe_dir, unusable};
 use super::looks::{Looks, Places, parts_of};
 use super::made_up::Pattern;
+use super::part_names::FILE_READ;
 use super::record::{Means, Probed, Read, Steps};
 use super::runs::{environment, foreign};
 use super::toolchain_files::ToolchainFiles;
@@ -388,7 +389,7 @@ impl Pass {
 fn part_name(path: &Path, is_program: bool) -> String {
     let name = words::name_of(path);
     let is_library = name.contains(".so.") || name.ends_with(".so") || name.starts_with("ld-");
-    if is_program || is_library { name } else { "file read".to_owned() }
+    if is_program || is_library { name } else { FILE_READ.to_owned() }
 }
 
 /// The steps of a compile, in words that are the same wherever the toolchain lies. With a wrapper its `looks` count.

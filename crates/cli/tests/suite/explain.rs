@@ -127,6 +127,80 @@ fn an_upgrade_is_one_cause() {
     assert_eq!((warm.count("reused"), &warm.json()["causes"]), (count, &json!([])));
 }
 
+/// An argument of the compiler is the cause. The flags, headers and sources that follow from it are none: `--all` names them, and
+/// JSON has them whole.
+#[test]
+fn an_added_argument_is_the_only_cause() {
+    let place = Place::new();
+    let network = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/lenet");
+    let run = |args: &[&str], cc: &str| {
+        place.run_with(&[args, &[network, "--target", "cpu"]].concat(), &[("CC", cc)]).ended_with(0)
+    };
+    run(&["build", "--no-kernel-meta"], "cc");
+    let explained = run(&["explain"], "cc -O1").stdout;
+    let lines: Vec<&str> = explained.lines().collect();
+    assert_eq!((lines[0], lines.len()), ("13 misses: arguments (none) -> -O1", 4), "{lines:#?}");
+    assert!(lines[1].ends_with(" and 10 more") && lines[2].starts_with("the store "), "{lines:#?}");
+
+    let all = run(&["explain", "--all"], "cc -O1").stdout;
+    let following = all.lines().find_map(|line| line.strip_prefix("    what follows from that: ")).unwrap();
+    let following: Vec<&str> = following.split(", ").collect();
+    for part in ["arguments of each step", "flags", "libm"] {
+        assert!(following.contains(&part), "{following:?}");
+    }
+    assert!(all.lines().all(|line| line.len() < 200) && !all.contains("-fno-math-errno"), "{all}");
+    let json = run(&["explain", "--format", "json"], "cc -O1").json();
+    let parts = json["causes"][0]["toolchain"].as_array().unwrap();
+    let flags = parts.iter().find_map(|part| part.as_str()?.strip_prefix("`flags` changed: ")).unwrap();
+    assert_eq!(flags.matches("-fno-math-errno").count(), 2, "{parts:#?}");
+}
+
+/// Where the result follows in the same file or pipe, the lines of the progress leave the causes to it.
+#[test]
+fn one_stream_has_a_cause_once() {
+    let place = Place::new();
+    let infos = [3, 4].map(|length| place.write(&format!("net/{length}.info"), square_of(length)));
+    place.run_with(&["build", "net", "--no-kernel-meta"], &[("CC", "cc -O1")]).ended_with(0);
+    let built = |redirection: &str| {
+        let script = format!("\"$0\" build net --no-kernel-meta --explain {redirection}");
+        let mut command = place.program("sh".as_ref(), &["-c", &script, env!("CARGO_BIN_EXE_opkeep")]);
+        crate::common::ran(command.env("CC", "cc")).ended_with(0)
+    };
+    let forget = || place.entries().iter().for_each(|entry| std::fs::remove_file(entry).unwrap());
+    let cause = "arguments -O1 -> (none)";
+    for redirection in ["> log 2>&1; cat log", "2>&1 | cat", "> log 2> others; cat log; cat others >&2"] {
+        let has_one = !redirection.contains("others");
+        let built = built(redirection);
+        let text = format!("{}{}", built.stdout, built.stderr);
+        assert_eq!(text.matches("/2] compiled ").count(), infos.len(), "{redirection}: {text}");
+        // Beside each kernel of the result, and in its summary.
+        let counts =
+            (text.matches(&format!("({cause})")).count(), text.matches(&format!(": {cause}\n")).count());
+        assert_eq!(counts, (2, if has_one { 1 } else { 3 }), "{redirection}: {text}");
+        forget();
+        std::fs::remove_dir_all(place.path("cache/v1/.builds")).unwrap();
+        place.run_with(&["build", "net", "--no-kernel-meta"], &[("CC", "cc -O1")]).ended_with(0);
+    }
+}
+
+/// Of the kernels of several toolchains that are equally near, the ones that were used last explain a miss.
+#[test]
+fn the_toolchain_that_was_used_last_is_the_nearest() {
+    let place = Place::new();
+    let cause = || place.run_with(&["explain", SQUARE], &[("CC", "cc -O3")]).ended_with(0);
+    let mut entries = Vec::new();
+    for cc in ["cc -O2", "cc -O1"] {
+        place.run_with(&["build", SQUARE, "--no-kernel-meta"], &[("CC", cc)]).ended_with(0);
+        let new = place.entries().into_iter().find(|entry| !entries.contains(entry));
+        entries.extend(new);
+    }
+    cause().prints("1 miss: arguments -O1 -> -O3\n");
+    // As a hit does, after ten minutes.
+    let used = std::time::SystemTime::now() + std::time::Duration::from_secs(2);
+    std::fs::File::options().write(true).open(&entries[0]).unwrap().set_modified(used).unwrap();
+    cause().prints("1 miss: arguments -O2 -> -O3\n");
+}
+
 /// Puts the entries of an earlier version, which generated other code, in place of those of a store.
 fn age_by_a_version(place: &Place) {
     for file in place.entries() {

@@ -176,6 +176,8 @@ pub struct KeyChanges {
     pub spec: Diff,
     /// The names of the parts of the operators' own sources that differ, each with the number of its kernels.
     pub op_sources: BTreeMap<String, usize>,
+    /// The names of the changed parts of toolchain and sources that follow from other changes.
+    pub consequences: BTreeSet<String>,
     /// The programs that stored the kernels, with their versions, if it was not this version.
     pub made_by: BTreeSet<String>,
     /// Whether the differences are those from the nearest kernel, and not the cause: the toolchain and the options of the missing
@@ -191,6 +193,7 @@ impl KeyChanges {
             toolchain: nearest.toolchain.clone(),
             spec: nearest.spec.clone(),
             op_sources: nearest.op_sources.iter().map(|part| (part.name.clone(), 1)).collect(),
+            consequences: nearest.consequences.clone(),
             made_by: [&nearest.made_by].into_iter().filter(is_other).cloned().collect(),
             is_comparison: false,
         };
@@ -202,6 +205,11 @@ impl KeyChanges {
     /// another option.
     pub fn only_sources_differ(&self) -> bool {
         self.key_schema.is_none() && self.toolchain.is_empty() && self.spec.is_empty()
+    }
+
+    /// Returns the changes of the toolchain that do not follow from others.
+    pub fn main_toolchain_changes(&self) -> impl Iterator<Item = &PartChange> {
+        self.toolchain.iter().filter(|change| !self.consequences.contains(&change.name))
     }
 
     /// Whether `other` is the same cause. Sources have other contents in each kernel, so their names count.
@@ -217,6 +225,7 @@ impl KeyChanges {
         for (name, count) in other.op_sources {
             *self.op_sources.entry(name).or_default() += count;
         }
+        self.consequences.extend(other.consequences);
         self.made_by.extend(other.made_by);
     }
 }
@@ -227,7 +236,7 @@ impl fmt::Display for KeyChanges {
         if let Some((old, new)) = self.key_schema {
             parts.push(format!("keys of version {old} -> {new}"));
         }
-        parts.extend(toolchain_text(&self.toolchain));
+        parts.extend(toolchain_text(self.main_toolchain_changes()));
         if let Some(first) = self.spec.changes.first() {
             let more = self.spec.changes.len() - 1;
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };

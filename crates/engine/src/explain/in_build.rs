@@ -120,7 +120,7 @@ impl<'a> BuildExplainer<'a> {
             match searches.iter_mut().find(|(known, _)| *known == target) {
                 Some((_, search)) => search.add(index, planned, keyed),
                 None => {
-                    let mut search = NearestSearch::new(store);
+                    let mut search = NearestSearch::new(store, &*self.setup.backend);
                     search.add(index, planned, keyed);
                     searches.push((target, search));
                 }

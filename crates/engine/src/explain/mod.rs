@@ -211,7 +211,7 @@ impl<'a> StoreTargets<'a> {
         let mut searches = Vec::new();
         for (target, store) in &self.targets {
             let Ok(store) = store else { continue };
-            let mut search = NearestSearch::new(store);
+            let mut search = NearestSearch::new(store, &*self.setup.backend);
             for (at, planned) in plan.kernels.iter().enumerate() {
                 if let Some(keyed) = planned.keyed().filter(|keyed| keyed.spec.target == *target)
                     && matches!(&explanations[at].status, CacheStatus::Miss(_))

@@ -1,11 +1,12 @@
 //! The stored kernel that is nearest to a missing one. The difference between them explains the miss.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
 use std::time::SystemTime;
 
+use opkeep_backend::Backend;
 use opkeep_descriptor::{Change, Diff, Job, KEY_SCHEMA, Key, ResolvedSpec, read_info};
 use opkeep_digest::{Digest, Fingerprint};
 use opkeep_kernel_entry::Header;
@@ -24,6 +25,8 @@ const FOLLOWING: [&str; 3] = ["ori_shape", "ori_format", "range"];
 /// A search for stored kernels near to the missing kernels of one target, with the nearest entries so far.
 pub(crate) struct NearestSearch<'a> {
     store: &'a TargetStore,
+    /// The backend of the missing kernels.
+    backend: &'a dyn Backend,
     missing: Vec<MissingKernel<'a>>,
     /// The keys of the missing kernels: a build stores these during the search, and they explain no miss of it.
     keys: HashSet<Digest>,
@@ -77,9 +80,10 @@ struct MissingKernel<'a> {
 }
 
 impl<'a> NearestSearch<'a> {
-    pub(crate) fn new(store: &'a TargetStore) -> Self {
+    pub(crate) fn new(store: &'a TargetStore, backend: &'a dyn Backend) -> Self {
         Self {
             store,
+            backend,
             missing: Vec::new(),
             keys: HashSet::new(),
             by_op_type: HashMap::new(),
@@ -144,7 +148,8 @@ impl<'a> NearestSearch<'a> {
             if header.backend != missing.keyed.parts.backend {
                 continue;
             }
-            let found = difference(entry, &header, &stored, missing);
+            let mut found = difference(entry, &header, &stored, missing);
+            found.find_consequences(|change| self.backend.is_consequence(change));
             if missing.nearest.as_ref().is_none_or(|nearest| Rank::of(&found) < Rank::of(nearest)) {
                 missing.nearest = Some(found);
             }
@@ -207,12 +212,14 @@ fn difference(
         name: name.clone(),
         key: Key::from(*entry.head().key()),
         created: entry.head().created(),
+        last_used: entry.last_used(),
         made_by: made_by.clone(),
         key_schema: (*key_schema != KEY_SCHEMA).then_some((*key_schema, KEY_SCHEMA)),
         job: Diff::of_jobs(stored, missing.job),
         spec: Diff::of_specs(&spec, &keyed.spec),
         toolchain: toolchain.diff(&keyed.parts.toolchain),
         op_sources: op_sources.diff(&keyed.parts.op_sources),
+        consequences: BTreeSet::new(),
         main_changes: Vec::new(),
     }
 }

@@ -1,5 +1,6 @@
 //! A stored kernel that explains a miss, as data.
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use opkeep_descriptor::{Change, Diff, Key};
@@ -17,6 +18,8 @@ pub struct NearestEntry {
     pub key: Key,
     /// The time when it was stored.
     pub created: SystemTime,
+    /// The time of its last use, to ten minutes.
+    pub last_used: SystemTime,
     /// The program that stored it, with its version; empty for none.
     pub made_by: String,
     /// The versions of the key's algorithm, the stored one first, if they differ.
@@ -29,6 +32,9 @@ pub struct NearestEntry {
     pub toolchain: Vec<PartChange>,
     /// The parts of the operator's own sources that changed.
     pub op_sources: Vec<PartChange>,
+    /// The names of the changed parts of toolchain and sources that follow from other changes, such as the flags that follow from an
+    /// argument. Empty, if nothing else differs.
+    pub consequences: BTreeSet<String>,
     /// The changes of the job for people.
     pub(super) main_changes: Vec<Change>,
 }
@@ -43,13 +49,32 @@ impl NearestEntry {
 
     /// Returns the change of the toolchain in a few words, if it differs: `compiler gcc 12.2.0 -> clang 14.0.6`.
     pub fn toolchain_text(&self) -> Option<String> {
-        toolchain_text(&self.toolchain)
+        toolchain_text(self.toolchain.iter().filter(|change| !self.consequences.contains(&change.name)))
     }
 
-    /// Returns the number of differences.
+    /// Returns the number of differences that do not follow from others.
     pub fn distance(&self) -> usize {
-        let Self { job, spec, toolchain, op_sources, key_schema, .. } = self;
+        let Self { job, spec, toolchain, op_sources, key_schema, consequences, .. } = self;
         let schema = usize::from(key_schema.is_some());
-        schema + job.changes.len() + spec.changes.len() + toolchain.len() + op_sources.len()
+        let parts = toolchain.iter().chain(op_sources);
+        let parts = parts.filter(|change| !consequences.contains(&change.name)).count();
+        schema + job.changes.len() + spec.changes.len() + parts
+    }
+
+    /// Finds the [`consequences`](Self::consequences). `follows` returns whether a change is one if anything else changed: parts of the
+    /// toolchain follow from others of the toolchain only.
+    pub(super) fn find_consequences(&mut self, follows: impl Fn(&PartChange) -> bool) {
+        let following = |changes: &[PartChange], has_cause: bool| -> BTreeSet<String> {
+            let (following, others): (Vec<_>, Vec<_>) = changes.iter().partition(|change| follows(change));
+            let is_other = |name: &String| others.iter().any(|change| change.name == *name);
+            let has_cause = has_cause || !others.is_empty();
+            let names = following.iter().map(|change| change.name.clone());
+            names.filter(|name| has_cause && !is_other(name)).collect()
+        };
+        let Self { spec, toolchain, op_sources, key_schema, .. } = self;
+        let has_cause = key_schema.is_some() || !spec.is_empty() || !toolchain.is_empty();
+        let mut consequences = following(toolchain, false);
+        consequences.extend(following(op_sources, has_cause));
+        self.consequences = consequences;
     }
 }

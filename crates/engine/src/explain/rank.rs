@@ -18,7 +18,7 @@ pub(crate) enum Rank<'a> {
     SameJob {
         /// The number of parts of the key that differ. An upgraded compiler is one, whatever the number of its files.
         parts: usize,
-        /// The number of differences in these parts.
+        /// The number of differences in these parts, without those that follow from others.
         differences: usize,
         identity: Identity<'a>,
     },
@@ -34,18 +34,22 @@ pub(crate) enum Rank<'a> {
     },
 }
 
-/// The order of kernels that are as near: the newest first, since its differences are the newest changes. By the key, the result
-/// does not depend on the order of the search.
+/// The order of kernels that are as near: the one that was used last first, then the newest, since their differences are the newest
+/// changes. By the key, the result does not depend on the order of the search.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity<'a> {
+    last_used: Reverse<SystemTime>,
     created: Reverse<SystemTime>,
     key: &'a Key,
 }
 
 impl<'a> Rank<'a> {
     pub(crate) fn of(nearest: &'a NearestEntry) -> Self {
-        let NearestEntry { key, created, job, spec, toolchain, op_sources, key_schema, .. } = nearest;
-        let identity = Identity { created: Reverse(*created), key };
+        let NearestEntry { key, created, last_used, job, spec, toolchain, op_sources, key_schema, .. } =
+            nearest;
+        // A file's time may be older, such as in a store that was copied.
+        let last_used = Reverse(*last_used.max(created));
+        let identity = Identity { last_used, created: Reverse(*created), key };
         let count = |differs: &[bool]| differs.iter().filter(|differs| **differs).count();
         let others = [key_schema.is_some(), !toolchain.is_empty(), !spec.is_empty()];
         if job.is_empty() {
@@ -68,6 +72,7 @@ fn differing(old: &str, new: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::time::Duration;
 
     use opkeep_descriptor::{Diff, ResolvedSpec};
@@ -100,12 +105,14 @@ mod tests {
             name: name.to_owned(),
             key: Key::from(Digest::of(name.as_bytes())),
             created: SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - age),
+            last_used: SystemTime::UNIX_EPOCH,
             made_by: String::new(),
             key_schema: None,
             job: changes(job, 1),
             spec: changes(spec, 1),
             toolchain: parts(toolchain),
             op_sources: parts(op_sources),
+            consequences: BTreeSet::new(),
             main_changes: Vec::new(),
         }
     }
@@ -153,7 +160,16 @@ mod tests {
     fn the_nearer_of_two_is_found() {
         let longer = NearestEntry { job: changes(1, 9), ..entry("a", [1, 0, 0, 0], 0) };
         let older_keys = NearestEntry { key_schema: Some((1, 2)), ..entry("a", [0, 0, 1, 0], 0) };
+        let used = |age: u64| {
+            let last_used = SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000 - age);
+            NearestEntry { last_used, ..entry("a", [0, 0, 1, 0], 9) }
+        };
+        let mut argument = entry("b", [0, 0, 5, 2], 0);
+        argument.find_consequences(|change| change.name != "part0");
         for (case, near, far) in [
+            ("the one used last", used(1), used(2)),
+            ("the one used last, though it is older", used(1), entry("b", [0, 0, 1, 0], 0)),
+            ("one change with consequences", argument, entry("a", [0, 0, 2, 1], 0)),
             ("five parts of a compiler", entry("b", [0, 0, 5, 0], 9), entry("a", [1, 0, 0, 0], 0)),
             ("an option and its sources", entry("b", [0, 1, 0, 2], 9), entry("a", [1, 0, 0, 1], 0)),
             ("one part of the key", entry("b", [0, 0, 9, 0], 9), entry("a", [0, 1, 1, 0], 0)),

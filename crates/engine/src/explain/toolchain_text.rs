@@ -10,11 +10,12 @@ const MAX_NAMES: usize = 3;
 /// Returns the changes of a toolchain in a few words: `compiler gcc 12.2.0 -> clang 14.0.6`. An upgrade changes most parts of a
 /// toolchain, so the version stands for all; if it is unchanged, the first part with a text, or else the names of the parts. `None` if
 /// nothing changed.
-pub(super) fn toolchain_text(changes: &[PartChange]) -> Option<String> {
-    let is_text = |change: &&PartChange| change.old.iter().chain(&change.new).all(is_short_text);
+pub(super) fn toolchain_text<'a>(changes: impl IntoIterator<Item = &'a PartChange>) -> Option<String> {
+    let changes: Vec<&PartChange> = changes.into_iter().collect();
+    let is_text = |change: &&&PartChange| change.old.iter().chain(&change.new).all(is_short_text);
     let version = changes.iter().find(|change| is_version(&change.name) && is_text(change));
     let numbered =
-        |change: &&PartChange| is_text(change) && [&change.old, &change.new].into_iter().all(has_digit);
+        |change: &&&PartChange| is_text(change) && [&change.old, &change.new].into_iter().all(has_digit);
     let text = version.or_else(|| changes.iter().find(numbered)).or_else(|| changes.iter().find(is_text));
     if let Some(PartChange { name, old, new }) = text {
         let name = if is_version(name) { "compiler" } else { name };

@@ -103,7 +103,7 @@ fn lines(kernel: &Explanation) -> Text {
 /// Returns the differences from the nearest kernel, by part of the key. Of a kernel of the same job, the toolchain in a few words: its
 /// parts are in the lines of the cause.
 fn nearest_text(nearest: &NearestEntry) -> Text {
-    let NearestEntry { name, job, spec, toolchain, op_sources, .. } = nearest;
+    let NearestEntry { name, job, spec, toolchain, op_sources, consequences, .. } = nearest;
     let mut text = Text::of(format_args!("  the nearest stored kernel is {name}; it differs in"));
     let changes = [("job", job), ("spec", spec)];
     for (part, diff) in changes {
@@ -114,7 +114,8 @@ fn nearest_text(nearest: &NearestEntry) -> Text {
         Some(changes) if job.is_empty() => text.line(format_args!("    toolchain   {changes}")),
         Some(_) => text.line(format_args!("    toolchain   {}", counted(toolchain.len(), "part"))),
     }
-    text.extend(op_sources.iter().map(|change| Text::of(format_args!("    op sources  {change}"))));
+    let own = op_sources.iter().filter(|change| !consequences.contains(&change.name));
+    text.extend(own.map(|change| Text::of(format_args!("    op sources  {change}"))));
     text
 }
 

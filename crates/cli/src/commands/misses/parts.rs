@@ -12,8 +12,8 @@ const MAX_WORDS: usize = 60;
 const MAX_NAMES: usize = 4;
 
 /// Returns one line for each part whose content is a text, and one for the names of the parts that changed, are gone, or are new.
-/// With `all`, nothing is left out.
-pub(super) fn part_lines(changes: &[PartChange], all: bool) -> Vec<String> {
+/// With `all`, every name and every changed word is there; whole long texts are in JSON only.
+pub(super) fn part_lines<'a>(changes: impl IntoIterator<Item = &'a PartChange>, all: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let (mut changed, mut gone, mut new) = (Vec::new(), Vec::new(), Vec::new());
     for PartChange { name, old, new: now } in changes {
@@ -59,13 +59,13 @@ fn cut(text: &str, all: bool) -> String {
     if all { text.to_owned() } else { shortened(text, MAX_TEXT) }
 }
 
-/// Returns what changed in a text: of a long one, the words. `None` if even these are too many, or have only another order.
+/// Returns what changed in a text: of a long one, the words. `None` if they have only another order, or without `all` are too many.
 fn text_change(old: &str, new: &str, all: bool) -> Option<String> {
-    if all || old.chars().count().max(new.chars().count()) <= MAX_TEXT {
+    if old.chars().count().max(new.chars().count()) <= MAX_TEXT {
         return Some(format!("{old} -> {new}"));
     }
     let changed = [words_beyond(old, new).join(" "), words_beyond(new, old).join(" ")];
-    let is_short = |words: &String| words.chars().count() <= MAX_WORDS;
+    let is_short = |words: &String| all || words.chars().count() <= MAX_WORDS;
     let is_shown = changed.iter().any(|words| !words.is_empty()) && changed.iter().all(is_short);
     let [gone, added] = changed.map(|words| if words.is_empty() { "(none)".to_owned() } else { words });
     is_shown.then(|| format!("{gone} -> {added}"))
@@ -115,15 +115,22 @@ mod tests {
         );
         let all = part_lines(&old.diff(&new), true);
         assert!(all.contains(&"gone: cc1, as, a, b, c".to_owned()), "{all:?}");
+        assert!(
+            all.contains(&"flags: -fno-tree-vectorize -> -fno-builtin -fno-builtin".to_owned()),
+            "{all:?}"
+        );
     }
 
-    /// The names of such parts are listed, and all of them is shown on request.
+    /// The names of such parts are listed, and all changed words are shown on request.
     #[test]
     fn what_is_too_long_or_only_in_another_order_is_left_out() {
-        for (old, new) in [("-a -b ", "-b -a "), ("-a ", &*"-option ".repeat(20))] {
+        let options = "-option ".repeat(20);
+        for (old, new, all) in
+            [("-a -b ", "-b -a ", None), ("-a ", &*options, Some(&*format!("-a -> {}", options.trim_end())))]
+        {
             let [old, new] = [old, new].map(|words| format!("{words}{}", "x".repeat(80)));
             assert_eq!(text_change(&old, &new, false), None);
-            assert_eq!(text_change(&old, &new, true), Some(format!("{old} -> {new}")));
+            assert_eq!(text_change(&old, &new, true).as_deref(), all);
         }
     }
 }

@@ -95,25 +95,31 @@ pub(crate) fn causes_text<'a>(
 }
 
 fn changed_lines(changed: &KeyChanges, limit: usize, Detail { all, flag }: Detail) -> Vec<String> {
-    let KeyChanges { toolchain, spec, op_sources, .. } = changed;
+    let KeyChanges { spec, op_sources, consequences, .. } = changed;
     let mut lines = Vec::new();
     // The cause's own line states a single change.
-    if toolchain.len() > 1 || all {
-        lines.extend(part_lines(toolchain, all));
+    if changed.main_toolchain_changes().count() > 1 || all {
+        lines.extend(part_lines(changed.main_toolchain_changes(), all));
     }
     if spec.changes.len() > 1 || all {
         lines.extend(spec.changes.iter().map(|change| change.to_string()));
     }
     if !op_sources.is_empty() && !changed.only_sources_differ() {
         let most = if all { usize::MAX } else { MAX_NAMES };
-        let names: Vec<String> = op_sources
-            .iter()
+        let sources = || op_sources.iter().filter(|(name, _)| !consequences.contains(*name));
+        let names: Vec<String> = sources()
             .take(most)
             .map(|(name, count)| format!("{name} (of {})", counted(*count, "kernel")))
             .collect();
-        let more = op_sources.len() - names.len();
+        let more = sources().count() - names.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        lines.push(format!("sources that differ with it: {}{more}", names.join(", ")));
+        if !names.is_empty() {
+            lines.push(format!("sources that differ with it: {}{more}", names.join(", ")));
+        }
+    }
+    if all && !consequences.is_empty() {
+        let names: Vec<&str> = consequences.iter().map(String::as_str).collect();
+        lines.push(format!("what follows from that: {}", names.join(", ")));
     }
     if lines.len() > limit {
         let more = lines.len() - limit + 1;

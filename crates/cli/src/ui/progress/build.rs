@@ -30,6 +30,8 @@ struct Shared {
     shown: Mutex<Shown>,
     ended: Condvar,
     sink: Sink,
+    /// Whether lines of kernels name the causes of misses. The result does, too, and may follow in the same file.
+    names_causes: bool,
 }
 
 struct Shown {
@@ -67,7 +69,8 @@ impl BuildProgress {
     fn new(sink: Sink) -> Self {
         let now = Instant::now();
         let shown = Shown { build: BuildState::new(now), spoke: now, has_ended: false };
-        let shared = Arc::new(Shared { shown: Mutex::new(shown), ended: Condvar::new(), sink });
+        let names_causes = !has_one_stream();
+        let shared = Arc::new(Shared { shown: Mutex::new(shown), ended: Condvar::new(), sink, names_causes });
         let own = Arc::clone(&shared);
         let thread = match shared.sink {
             Sink::Nothing | Sink::Caller(_) => None,
@@ -88,7 +91,7 @@ impl BuildProgress {
             Sink::Nothing => {}
             Sink::Terminal(bar) => {
                 if let Event::Failed { .. } = event
-                    && let Some(text) = log_text(&shown.build, event)
+                    && let Some(text) = self.shared.log_text(&shown.build, event)
                 {
                     bar.suspend(|| eprint(&text));
                 }
@@ -99,7 +102,7 @@ impl BuildProgress {
             }
             Sink::Caller(_) => {}
             Sink::Log => {
-                if let Some(text) = log_text(&shown.build, event) {
+                if let Some(text) = self.shared.log_text(&shown.build, event) {
                     shown.spoke = now;
                     eprint(&text);
                 }
@@ -143,6 +146,29 @@ impl Shared {
         }
     }
 
+    /// Returns the text of an event for a log: of a kernel that was compiled, or failed, with the end of its compiler's output. What is
+    /// reused or not built needs no line, and neither does the only missing kernel, which the result names next.
+    fn log_text(&self, build: &BuildState, event: &Event<'_>) -> Option<Text> {
+        if build.missing() < 2 {
+            return None;
+        }
+        let line = format!("{} {event}", position(build));
+        let mut text = Text::default();
+        match event {
+            Event::Finished { kernel, outcome: Outcome::Compiled, .. } => {
+                match build.cause(kernel).filter(|_| self.names_causes) {
+                    Some(cause) => text.line(format_args!("{line}: {cause}")),
+                    None => text.line(line),
+                }
+            }
+            Event::Finished { .. } | Event::LeaseTakenOver { .. } => text.line(line),
+            Event::Failed { error, .. } if is_multi_line(*error) => text.quoted(line),
+            Event::Failed { .. } => text.line(line),
+            _ => return None,
+        }
+        Some(text)
+    }
+
     /// A panic elsewhere leaves the state consistent.
     fn locked(&self) -> MutexGuard<'_, Shown> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
@@ -184,25 +210,11 @@ fn is_reported(event: &Event<'_>) -> bool {
     )
 }
 
-/// Returns the text of an event for a log: of a kernel that was compiled, or failed, with the end of its compiler's output. What is
-/// reused or not built needs no line, and neither does the only missing kernel, which the result names next.
-fn log_text(build: &BuildState, event: &Event<'_>) -> Option<Text> {
-    if build.missing() < 2 {
-        return None;
-    }
-    let line = format!("{} {event}", position(build));
-    let mut text = Text::default();
-    match event {
-        Event::Finished { kernel, outcome: Outcome::Compiled, .. } => match build.cause(kernel) {
-            Some(cause) => text.line(format_args!("{line}: {cause}")),
-            None => text.line(line),
-        },
-        Event::Finished { .. } | Event::LeaseTakenOver { .. } => text.line(line),
-        Event::Failed { error, .. } if is_multi_line(*error) => text.quoted(line),
-        Event::Failed { .. } => text.line(line),
-        _ => return None,
-    }
-    Some(text)
+/// Whether stdout and stderr are one file, pipe or terminal. A stream that is closed is none.
+fn has_one_stream() -> bool {
+    let stdout = rustix::fs::fstat(std::io::stdout());
+    let stderr = rustix::fs::fstat(std::io::stderr());
+    matches!((stdout, stderr), (Ok(stdout), Ok(stderr)) if (stdout.st_dev, stdout.st_ino) == (stderr.st_dev, stderr.st_ino))
 }
 
 /// Prints on stderr. Best effort: an error of stderr cannot be reported anywhere.

@@ -22,12 +22,14 @@ fn same_job() -> NearestEntry {
         name: "square".to_owned(),
         key: Key::from(Digest::of(b"square")),
         created: SystemTime::UNIX_EPOCH,
+        last_used: SystemTime::UNIX_EPOCH,
         made_by: opkeep_kernel_entry::MADE_BY.to_owned(),
         key_schema: None,
         job: Diff::default(),
         spec: Diff::default(),
         toolchain: Vec::new(),
         op_sources: Vec::new(),
+        consequences: BTreeSet::new(),
         main_changes: Vec::new(),
     }
 }
