@@ -193,7 +193,7 @@ fn an_interrupt_ends_a_query_to_the_compiler() {
         let wait = |_| std::thread::sleep(Duration::from_millis(10));
         assert!((0..800).inspect(|_| wait(())).any(|_| done()), "waited in vain: {what}");
     };
-    for signal in [Signal::INT, Signal::TERM] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let mut build = place.command(&["build", "net", "--format", "json"]);
         build.env("CC", &cc).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         let build = build.spawn().unwrap();
@@ -206,6 +206,26 @@ fn an_interrupt_ends_a_query_to_the_compiler() {
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(json["interrupted"], true, "{json}");
         assert!(place.entries().is_empty());
+    }
+}
+
+/// A command that has nothing to stop is ended by the signal, which a shell reports as 128 and its number.
+#[test]
+fn a_signal_ends_a_command_that_only_prints() {
+    use std::io::Read;
+    use std::os::unix::process::ExitStatusExt;
+
+    use rustix::process::Signal;
+    let place = Place::new();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        // The script is longer than a pipe holds, so the command is still writing.
+        let mut command = place.command(&["completions", "bash"]);
+        let mut running = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut begin = [0; 1];
+        running.stdout.as_mut().unwrap().read_exact(&mut begin).unwrap();
+        let pid = rustix::process::Pid::from_raw(running.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        assert_eq!(running.wait().unwrap().signal(), Some(signal.as_raw()));
     }
 }
 

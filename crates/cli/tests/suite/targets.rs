@@ -87,8 +87,20 @@ fn a_half_installed_toolkit_is_a_problem_and_none_is_not() {
     let home = place.path("tmp");
     let nothing = [("HOME", home.to_str().unwrap())];
     let ran = place.run_with(&["targets"], &nothing).ended_with(0);
-    assert!(
-        ran.stdout.contains("no CANN toolkit is found") && ran.stdout.contains("set ASCEND_HOME_PATH"),
-        "{ran:?}"
-    );
+    ran.prints("  toolkit    no CANN toolkit is found").prints("set ASCEND_HOME_PATH");
+    // One that a variable names, and that is not there; and no C compiler.
+    let wrong = [("HOME", home.to_str().unwrap()), ("ASCEND_HOME_PATH", "/nowhere")];
+    place
+        .run_with(&["targets"], &wrong)
+        .ended_with(1)
+        .prints("  problem    ASCEND_HOME_PATH names `/nowhere`");
+    let no_compiler = [("HOME", home.to_str().unwrap()), ("CC", "/nowhere/cc")];
+    place.run_with(&["targets"], &no_compiler).ended_with(1).prints("/nowhere/cc");
+    let help = place.run(&["targets", "--help"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for text in [
+        "0: the C compiler works, and CANN works or is not installed;",
+        "1: the C compiler is missing, or CANN is incomplete,",
+    ] {
+        assert!(help.contains(text), "{text}: {help}");
+    }
 }

@@ -58,7 +58,9 @@ fn without_toolkit(error: &ToolkitError) -> Ascend {
         missing.iter().for_each(|part| row(&mut text, "missing", &part.to_string()));
         missing.as_slice()
     } else {
-        row(&mut text, "problem", &error.to_string());
+        // A machine without CANN has no problem.
+        let what = if matches!(error, ToolkitError::NotFound { .. }) { "toolkit" } else { "problem" };
+        row(&mut text, what, &error.to_string());
         &[]
     };
     row(&mut text, "to do", &error.help());

@@ -18,8 +18,8 @@ use ascend::{AscendOutput, ascend};
 
 /// The details of targets.
 const DETAILS: &str = "\
-Exit code 0: each toolchain works; 1: one is missing or incomplete, and the report states what is
-missing.
+Exit code 0: the C compiler works, and CANN works or is not installed; 1: the C compiler is missing, or
+CANN is incomplete, or not where a variable or a setting says. The report states what is missing.
 
 Examples:
   ASCEND_HOME_PATH=/usr/local/Ascend/latest opkeep targets
