@@ -91,6 +91,10 @@ counters! {
     Evictions evictions "evictions",
     /// Bytes of the entries that were evicted.
     BytesEvicted bytes_evicted "bytes-evicted",
+    /// Entries that a user cleared.
+    Cleared cleared "cleared",
+    /// Bytes of the entries that a user cleared.
+    BytesCleared bytes_cleared "bytes-cleared",
     /// Damaged entries that were quarantined.
     Quarantines quarantines "quarantines",
     /// Entries that came from a remote store.

@@ -6,17 +6,17 @@ use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
 use opkeep_digest::Digest;
-use opkeep_kernel_entry::member::{GROUP, HEADER};
-use opkeep_kernel_entry::{GroupRecord, Header};
 use opkeep_store::{Access, OpenEntry};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::commands::gc::args::{age, size};
-use crate::commands::gc::store::{no_store, target_stores};
+use crate::commands::gc::store::no_store;
 use crate::flags::store::StoreArgs;
+use crate::flags::target_filter::TargetFilter;
 use crate::input::entries::{ReadHeads, read_heads};
+use crate::input::pattern::is_like;
 use crate::input::store::{StorePath, threads};
+use crate::input::stored_kernel::{State, StoredKernel};
 use crate::ui::help::width;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
@@ -48,9 +48,8 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     store: StoreArgs,
-    /// List kernels for this target only
-    #[arg(long, value_name = "NAME")]
-    target: Option<String>,
+    #[command(flatten)]
+    target: TargetFilter,
     /// List kernels of this type of operator only
     #[arg(long, value_name = "NAME")]
     operator: Option<String>,
@@ -75,16 +74,6 @@ pub(crate) struct Args {
     /// List at most this many kernels
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<NonZeroUsize>,
-}
-
-/// Where an entry came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-enum State {
-    Compiled,
-    Imported,
-    Group,
-    Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -140,16 +129,14 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     };
     let (now, cancel) = (SystemTime::now(), output.cancel_token());
     let (mut kernels, mut unreadable) = (Vec::new(), 0);
-    for (name, target) in target_stores(&store)? {
-        if args.target.as_ref().is_none_or(|wanted| is_like(&name, wanted)) {
-            let read = |entry: &OpenEntry<'_>| Some(listed(&name, entry, now)).filter(|one| args.wants(one));
-            let ReadHeads { read, unread } = read_heads(&target, threads(None), &cancel, read)?;
-            if let Some(problem) = unread.problem() {
-                output.print_warning(&format!("the list for target {name} is incomplete: {problem}"));
-            }
-            unreadable += unread.count;
-            kernels.extend(read);
+    for (name, target) in args.target.stores(&store)? {
+        let read = |entry: &OpenEntry<'_>| Some(listed(&name, entry, now)).filter(|one| args.wants(one));
+        let ReadHeads { read, unread } = read_heads(&target, threads(None), &cancel, read)?;
+        if let Some(problem) = unread.problem() {
+            output.print_warning(&format!("the list for target {name} is incomplete: {problem}"));
         }
+        unreadable += unread.count;
+        kernels.extend(read);
     }
     kernels.sort_by(|one, other| {
         let by = match args.sort {
@@ -198,58 +185,19 @@ impl ListedOutput {
 }
 
 fn listed(target: &str, entry: &OpenEntry<'_>, now: SystemTime) -> ListedOutput {
-    let member = |name: &str| entry.read_member(name).ok().flatten();
     let since = |time| now.duration_since(time).unwrap_or_default().as_secs();
-    let head = entry.head();
-    let (name, op_type, framework, state) = match member(GROUP).and_then(|record| GroupRecord::parse(&record))
-    {
-        Some(record) => {
-            (record.kernel_or_name().to_owned(), String::new(), record.key.framework.clone(), State::Group)
-        }
-        None => of_header(member(HEADER).as_deref().unwrap_or_default()),
-    };
+    let (head, kernel) = (entry.head(), StoredKernel::of(entry));
     ListedOutput {
         target: target.to_owned(),
         key: *head.key(),
-        name,
-        op_type,
-        framework,
-        state,
+        framework: kernel.framework().to_owned(),
+        name: kernel.name,
+        op_type: kernel.op_type,
+        state: kernel.state,
         bytes: head.file_bytes(),
         age_seconds: since(head.created()),
         unused_seconds: since(entry.last_used()),
     }
-}
-
-/// Returns the name, the types of operators, the framework and the state of a kernel of opkeep.
-fn of_header(header: &[u8]) -> (String, String, String, State) {
-    let own = "opkeep".to_owned();
-    match Header::parse(header) {
-        Some(header) => (header.name, header.op_type, own, State::Compiled),
-        // The header of an imported kernel states no toolchain.
-        None => {
-            let header: Value = serde_json::from_slice(header).unwrap_or_default();
-            let text = |name: &str| header[name].as_str().unwrap_or_default().to_owned();
-            let is_imported = header["provenance"] == "imported";
-            let state = if is_imported { State::Imported } else { State::Unknown };
-            (text("name"), text("op_type"), own, state)
-        }
-    }
-}
-
-/// Whether a text is that of a pattern, in which `*` stands for any characters. Upper and lower case do not differ.
-fn is_like(text: &str, pattern: &str) -> bool {
-    let (text, pattern) = (text.to_ascii_lowercase(), pattern.to_ascii_lowercase());
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
-    let Some(last) = parts.next_back() else { return rest.is_empty() };
-    for part in parts {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
 }
 
 /// Returns the columns, which fit into the terminal: long names are cut.
@@ -281,43 +229,6 @@ fn table(kernels: &[ListedOutput]) -> Text {
             let longest = kernels.iter().map(|one| one.name.chars().count()).max().unwrap_or(0);
             let longest = longest.min(NAME_WIDTHS.1).saturating_sub(over + 3).max(NAME_WIDTHS.0);
             columns("", &rows(longest))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_state_is_guessed() {
-        for (header, expected) in [
-            (r#"{"name":"a","provenance":"imported"}"#, State::Imported),
-            (r#"{"name":"a","provenance":"compiled"}"#, State::Unknown),
-            (r#"{"name":"a"}"#, State::Unknown),
-            ("[]", State::Unknown),
-            ("", State::Unknown),
-        ] {
-            assert_eq!(of_header(header.as_bytes()).3, expected, "{header}");
-        }
-    }
-
-    #[test]
-    fn a_star_stands_for_any_characters() {
-        for (text, pattern, expected) in [
-            ("matmul_1", "matmul_1", true),
-            ("matmul_1", "matmul", false),
-            ("matmul_1", "matmul*", true),
-            ("matmul_1", "*_1", true),
-            ("matmul_1", "m*m*l*1", true),
-            ("Conv2D", "conv2d", true),
-            ("conv2d", "CONV*", true),
-            ("matmul_1", "*", true),
-            ("", "*", true),
-            ("aa", "a*a*a", false),
-            ("matmul_1", "*x*", false),
-        ] {
-            assert_eq!(is_like(text, pattern), expected, "{text} {pattern}");
         }
     }
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use opkeep_kernel_entry::member::{GROUP, HEADER};
-use opkeep_kernel_entry::{GroupRecord, Header};
 use opkeep_store::{Access, FileTotals, GcOptions, OpenEntry, Statistics, TargetStore, TargetUsage};
 use serde::Serialize;
 
 use crate::commands::activity;
-use crate::commands::gc::store::{UsageOutput, kernels, open, target_stores};
+use crate::commands::gc::store::{UsageOutput, open, size_text};
 use crate::flags::store::StoreArgs;
+use crate::flags::target_filter::TargetFilter;
 use crate::input::entries::{ReadHeads, read_heads};
 use crate::input::store::threads;
+use crate::input::stored_kernel::{StoredKernel, UNNAMED};
 use crate::ui::json::{self, Milliseconds};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, bytes, columns, counted, shortened};
@@ -32,6 +32,8 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    target: TargetFilter,
     /// Reset the statistics after the report
     #[arg(long)]
     pub(crate) zero: bool,
@@ -59,7 +61,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let access = if args.zero { Access::Existing } else { Access::ReadOnly };
     let Some(store) = open(&args.store, access, output)? else { return Ok(ExitStatus::Success) };
     let (mut text, mut targets, mut total) = (Text::default(), Vec::new(), Statistics::default());
-    let stores = target_stores(&store)?;
+    let stores = args.target.stores(&store)?;
     for (name, target) in &stores {
         let statistics = target.statistics();
         total.add(&statistics);
@@ -71,7 +73,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         text.extend(contents.as_deref().map(contents_text));
         targets.push(TargetOutput {
             target: name.clone(),
-            store: StoredOutput { usage: (&usage).into(), quarantined: usage.quarantine.into() },
+            store: StoredOutput { usage: (&usage).into(), quarantined: (&usage).into() },
             contents,
             unsent,
             statistics: counters(&statistics),
@@ -136,13 +138,15 @@ struct StoredOutput {
 
 #[derive(Serialize)]
 struct QuarantinedOutput {
+    kernels: u64,
     files: u64,
     bytes: u64,
 }
 
-impl From<FileTotals> for QuarantinedOutput {
-    fn from(totals: FileTotals) -> Self {
-        Self { files: totals.files, bytes: totals.bytes }
+impl From<&TargetUsage> for QuarantinedOutput {
+    fn from(usage: &TargetUsage) -> Self {
+        let FileTotals { files, bytes } = usage.quarantine;
+        Self { kernels: usage.quarantined_entries, files, bytes }
     }
 }
 
@@ -162,8 +166,9 @@ struct ContentOutput {
 fn contents(name: &str, target: &TargetStore, by: By, output: &Output) -> anyhow::Result<Vec<ContentOutput>> {
     let mut totals: BTreeMap<_, (u64, u64)> = BTreeMap::new();
     let read = |entry: &OpenEntry<'_>| {
-        let (framework, kernel) = content_of(entry);
-        Some(((framework, (by == By::Kernel).then_some(kernel)), entry.head().file_bytes()))
+        let kernel = StoredKernel::of(entry);
+        let operator = (by == By::Kernel).then(|| kernel.operator().map(str::to_owned));
+        Some(((kernel.framework, operator), entry.head().file_bytes()))
     };
     let ReadHeads { read, unread } = read_heads(target, threads(None), &output.cancel_token(), read)?;
     if let Some(problem) = unread.problem() {
@@ -181,24 +186,11 @@ fn contents(name: &str, target: &TargetStore, by: By, output: &Output) -> anyhow
     Ok(contents)
 }
 
-/// Returns the framework of an entry, and its kernel: the framework's name for it, or its operator. No framework if opkeep made it.
-pub(crate) fn content_of(entry: &OpenEntry<'_>) -> (Option<String>, Option<String>) {
-    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let member = |name: &str| entry.read_member(name).ok().flatten();
-    match member(GROUP).and_then(|record| GroupRecord::parse(&record)) {
-        Some(record) => (some(&record.key.framework), some(record.kernel_or_name())),
-        None => {
-            let header = member(HEADER).and_then(|header| Header::parse(&header));
-            (None, header.and_then(|header| some(&header.op_type)))
-        }
-    }
-}
-
 fn contents_text(contents: &[ContentOutput]) -> Text {
     let row = |content: &ContentOutput| {
         let framework = content.framework.as_deref().unwrap_or("opkeep");
         let name = match &content.kernel {
-            Some(kernel) => format!("{framework} {}", kernel.as_deref().unwrap_or("(unnamed)")),
+            Some(kernel) => format!("{framework} {}", kernel.as_deref().unwrap_or(UNNAMED)),
             None => framework.to_owned(),
         };
         vec![shortened(&name, MAX_NAME), counted(content.entries, "kernel"), bytes(content.bytes)]
@@ -234,17 +226,14 @@ fn counter_output((name, number): (&'static str, u64)) -> (String, CounterOutput
 
 fn stored_text(name: &str, usage: &TargetUsage) -> Text {
     let mut text = Text::of(name);
-    text.line(format_args!("  stored    {}, {}", kernels(usage), bytes(usage.total().bytes)));
-    if usage.quarantine.files > 0 {
-        let files = counted(usage.quarantine.files, "quarantined file");
-        text.line(format_args!("  of that   {files}, {}", bytes(usage.quarantine.bytes)));
-    }
+    let kernels = counted(usage.entries.files, "kernel");
+    text.line(format_args!("  stored    {kernels}, {}", size_text(usage)));
     text
 }
 
 /// `unsent` kernels are to be sent to a remote cache.
 fn counts_text(statistics: &Statistics, unsent: usize) -> Text {
-    let Statistics { hits, compiles, waits, evictions, quarantines, .. } = statistics;
+    let Statistics { hits, compiles, waits, evictions, cleared, quarantines, .. } = statistics;
     let misses = statistics.misses();
     let rate = match hits + misses {
         0 => String::new(),
@@ -274,7 +263,7 @@ fn counts_text(statistics: &Statistics, unsent: usize) -> Text {
         counted(*waits, "time")
     ));
     text.line(format_args!("  saved     {:.1} s of compiling", statistics.time_saved().as_secs_f64()));
-    text.line(format_args!("  removed   {evictions} evicted, {quarantines} quarantined"));
+    text.line(format_args!("  removed   {evictions} evicted, {cleared} cleared, {quarantines} quarantined"));
     text.append(&remote_text(statistics, unsent));
     text
 }

@@ -4,6 +4,7 @@ pub(crate) mod compile;
 pub(crate) mod record;
 pub(crate) mod remote;
 pub(crate) mod store;
+pub(crate) mod target_filter;
 pub(crate) mod tensors;
 pub(crate) mod trust;
 

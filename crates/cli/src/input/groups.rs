@@ -7,8 +7,8 @@ use opkeep_fs::CancelToken;
 use opkeep_kernel_entry::GroupRecord;
 use opkeep_store::{Entry, Store};
 
-use crate::commands::gc::store::target_stores;
 use crate::input::entries::read_entries;
+use crate::input::store::target_stores;
 
 /// Returns the groups of a store that `is_wanted` accepts, in no order; of `target` only, if given.
 pub(crate) fn stored_groups(

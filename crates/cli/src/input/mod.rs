@@ -6,8 +6,10 @@ pub(crate) mod groups;
 pub(crate) mod model;
 pub(crate) mod options;
 pub(crate) mod pairs;
+pub(crate) mod pattern;
 pub(crate) mod replaced;
 pub(crate) mod store;
+pub(crate) mod stored_kernel;
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -148,19 +148,15 @@ fn check_object(path: &Path, expect: Option<&Expectations>) -> anyhow::Result<Ch
     if let Some(json) = json_beside(path) {
         return check_pair(&json, &read_file(&json, MAX_INFO_BYTES)?, path, expect);
     }
-    let mut kernel = check_object_alone(path, expect)?;
+    let mut kernel = check_object_bytes(path, &read_file(path, MAX_ENTRY_BYTES)?, expect);
     kernel.report.add(Problem::Description(DescriptionProblem::NoJson));
     Ok(kernel)
 }
 
-/// Checks an object alone, even if there is a `.json` beside it.
-pub(crate) fn check_object_alone(
-    path: &Path,
-    expect: Option<&Expectations>,
-) -> anyhow::Result<CheckedKernel> {
-    let object = read_file(path, MAX_ENTRY_BYTES)?;
-    let expect = expect.cloned().unwrap_or_else(|| expectations_of(None, &object));
-    Ok(kernel_without_pair(path, Some(&expect), validate_object(&object, Some(&expect))))
+/// Checks the bytes of an object alone, even if there is a `.json` beside it.
+pub(crate) fn check_object_bytes(path: &Path, object: &[u8], expect: Option<&Expectations>) -> CheckedKernel {
+    let expect = expect.cloned().unwrap_or_else(|| expectations_of(None, object));
+    kernel_without_pair(path, Some(&expect), validate_object(object, Some(&expect)))
 }
 
 fn check_pair(

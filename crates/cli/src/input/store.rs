@@ -73,6 +73,15 @@ impl StorePath {
     }
 }
 
+/// Returns the targets of a store.
+///
+/// # Errors
+/// They cannot be listed, or one cannot be opened.
+pub(crate) fn target_stores(store: &Store) -> anyhow::Result<Vec<(String, TargetStore)>> {
+    let names = store.targets()?;
+    names.into_iter().map(|name| Ok((name.clone(), store.target(&name)?))).collect()
+}
+
 /// Opens the store of `config` for `access`. None if it does not exist; it is not created. Warns of limits that are not
 /// valid, and of directories in the store that belong to other programs.
 pub(crate) fn open_existing(

@@ -35,6 +35,45 @@ fn huge_files_are_not_read() {
     place.run(&["build", "huge.info"]).ended_with(2).says("huge.info").says("expected at most 4194304");
 }
 
+/// Each command that takes a path says that there is nothing at it, whatever it expects there.
+#[test]
+fn a_path_that_does_not_exist_is_named() {
+    const COMMANDS: [&str; 18] = [
+        "build PATH",
+        "run PATH",
+        "explain PATH",
+        "explain model.info --against PATH",
+        "inspect PATH",
+        "diff PATH model.info",
+        "diff model.info PATH",
+        "verify PATH",
+        "repair PATH",
+        "repair --undo PATH",
+        "repair --fill PATH",
+        "import PATH",
+        "gc PATH",
+        "bundle inspect PATH",
+        "bundle import PATH",
+        "key show PATH",
+        "run model.info --input PATH",
+        "ls --config PATH",
+    ];
+    let place = Place::untouched();
+    place.write("model.info", square_of(2));
+    for command in COMMANDS {
+        for path in
+            ["nowhere", "nowhere/", "nowhere/a", "nowhere.info", "nowhere.onnx", "nowhere.json", "nowhere.o"]
+        {
+            let line: Vec<&str> =
+                command.split(' ').map(|word| if word == "PATH" { path } else { word }).collect();
+            let ran = place.run(&line).ended_with(2);
+            let named = ran.stderr.contains(&format!("cannot read `{path}`: No such file"))
+                || line.contains(&"--config") && ran.stderr.contains("nowhere");
+            assert!(named && ran.stderr.contains("No such file or directory"), "{line:?}: {ran:?}");
+        }
+    }
+}
+
 #[test]
 fn files_that_cannot_be_read() {
     let place = Place::untouched();

@@ -14,9 +14,13 @@ fn files_are_compared_field_by_field() {
     let five = place.write("five.info", square_of(5));
     let five = five.to_str().unwrap();
     place.write("six.info", square_of(6));
-    place.run(&["diff", five, five]).ended_with(0).prints("the same ");
+    place.run(&["diff", five, five]).ended_with(0).prints("the same: ");
     let ran = place.run(&["diff", "five.info", "six.info"]).ended_with(1);
-    ran.prints("- five.info, ").prints("+ six.info, ").prints("input 0\n  - float32").prints("[6]");
+    ran.prints("- five.info, ")
+        .prints("+ six.info, ")
+        .prints("input 0\n  - float32")
+        .prints("[6]")
+        .prints("\ndifferent: ");
 
     // The object and the description of two kernels.
     for (dir, info) in [("a", "five.info"), ("b", "six.info")] {
@@ -58,14 +62,23 @@ fn files_are_compared_field_by_field() {
     assert!(symbols.iter().all(|symbol| symbol["a"].is_null() != symbol["b"].is_null()), "{json}");
     let kernel = symbols[0]["a"].as_str().or(symbols[0]["b"].as_str()).unwrap();
     assert!(kernel.starts_with("global function in .text, ") && kernel.contains(", sha256 "), "{kernel}");
-    place.run(&["diff", &objects[0], &objects[1]]).ended_with(1).prints("section .text\n  - ");
+    let text = place.run(&["diff", &objects[0], &objects[1]]).ended_with(1).prints("section .text\n  - ");
+    // The last line says what differs, and its numbers are those of the changes.
+    let count = |kind: &str| {
+        changes.iter().filter(|change| change["field"].as_str().unwrap().starts_with(kind)).count()
+    };
+    let (sections, symbols) = (count("section "), count("symbol "));
+    let others = changes.len() - sections - symbols;
+    let conclusion = format!("different: {sections} sections, {symbols} symbols and {others} other fields");
+    assert_eq!(text.stdout.lines().last(), Some(conclusion.as_str()));
+    assert!(sections > 1 && symbols > 1 && others > 1, "{conclusion}");
 
     let blank = fs::read_to_string(place.path("five.info")).unwrap() + " \n";
     place.write("blank.info", blank);
     place
         .run(&["diff", "five.info", "blank.info"])
         .ended_with(1)
-        .prints("all fields are the same; the bytes differ");
+        .prints("different: all fields are the same; the bytes differ from byte ");
     place.run(&["diff", "five.info", &file("a", "o")]).ended_with(2).says("files of different kinds");
     place.run(&["diff", "five.info", "missing.info"]).ended_with(2).says("missing.info");
     place.run(&["diff", "five.info", "a"]).ended_with(2).says("a file and a directory");
@@ -114,8 +127,8 @@ fn directories_and_stores_are_compared_by_name_and_content() {
     changed
         .prints("in both, with different content:")
         .prints("`opkeep diff run0/rank_0/kernel_meta/")
-        .prints("4 files the same, 0 only in the first, 0 only in the second, 2 with different content");
-    place.run(&["diff", "run0", "run0"]).ended_with(0).prints("6 files the same, 0 only in the first");
+        .prints("\ndifferent: 4 files the same, 0 only in the first, 0 only in the second, 2 with different content");
+    place.run(&["diff", "run0", "run0"]).ended_with(0).prints("the same: 6 files\n");
 
     for (store, infos) in [("one", &[3, 4][..]), ("two", &[4, 5])] {
         for elements in infos {
@@ -126,8 +139,10 @@ fn directories_and_stores_are_compared_by_name_and_content() {
         }
     }
     let ran = place.run(&["diff", "one", "two"]).ended_with(1);
-    ran.prints("1 entry the same, 1 only in the first, 1 only in the second, 0 with different content");
-    place.run(&["diff", "one", "one"]).ended_with(0).prints("2 entries the same");
+    ran.prints(
+        "different: 1 entry the same, 1 only in the first, 1 only in the second, 0 with different content",
+    );
+    place.run(&["diff", "one", "one"]).ended_with(0).prints("the same: 2 entries\n");
     place.run(&["diff", "one", "run0"]).ended_with(2).says("`one` is a store, and `run0` is none");
     place.run(&["diff", SQUARE, SQUARE]).ended_with(0);
 }
@@ -154,7 +169,7 @@ fn pipes_sockets_and_devices_are_not_compared() {
     let ran = place.run(&["diff", "a", "b"]).ended_with(1);
     ran.prints(
         "not compared:\n  both.json (a pipe)\n  device.o (a device)\n  file.o (a pipe)\n  link.o (a link to nothing)\n  \
-         pipe.o (a pipe)\n  socket.info (a socket)\n1 file the same, 0 only in the first, 0 only in the second, 1 with different \
+         pipe.o (a pipe)\n  socket.info (a socket)\ndifferent: 1 file the same, 0 only in the first, 0 only in the second, 1 with different \
          content, 6 not compared\n",
     );
     let json = place.run(&["diff", "a", "b", "--format", "json"]).ended_with(1).json();
@@ -167,4 +182,8 @@ fn pipes_sockets_and_devices_are_not_compared() {
     fs::write(place.path("b/z.o"), "a").unwrap();
     let not_same = place.run(&["diff", "a", "b", "--format", "json"]).ended_with(1).json();
     assert_eq!(not_same["same"], false, "what was not compared may differ");
+    place
+        .run(&["diff", "a", "b"])
+        .ended_with(1)
+        .prints("\nnot all was compared: 2 files the same, 0 only in the first,");
 }

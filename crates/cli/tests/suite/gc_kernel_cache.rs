@@ -94,7 +94,7 @@ fn directories_that_are_no_cache_are_refused() {
     let all = left(&place);
     fs::create_dir(place.path("empty")).unwrap();
     place.run(&["gc", "empty"]).ended_with(2).says("there is no kernel_cache in it");
-    place.run(&["gc", "missing"]).ended_with(2).says("missing: No such file");
+    place.run(&["gc", "missing"]).ended_with(2).says("error: cannot read `missing`: No such file");
     place.run(&["gc", "atc_data", "--op_compiler_cache_dir", "x"]).ended_with(2).says("cannot be used with");
     let quarantine = "atc_data/kernel_cache/Ascend910B2.opkeep-quarantine";
     place.write(&format!("{quarantine}/te_x.o"), "x");

@@ -148,7 +148,10 @@ fn an_invalid_group_is_named_and_quarantined() {
         place.entries().iter().filter(|path| path.to_string_lossy().contains("quarantine")).count();
     assert_eq!((quarantined, place.entries().len()), (2, 6));
     let ran = place.run(&["stats"]).ended_with(0);
-    assert!(ran.stdout.contains("of that   4 quarantined files, "), "{ran:?}");
+    assert!(
+        ran.stdout.contains(" with 2 quarantined kernels (4 files) and the store's own files\n"),
+        "{ran:?}"
+    );
     let json = place.run(&["stats", "--format", "json"]).ended_with(0).json();
     let stored = &of_target(&json)["store"];
     let bytes: u64 = crate::common::files(&place.path("cache"))
@@ -156,7 +159,11 @@ fn an_invalid_group_is_named_and_quarantined() {
         .filter(|path| path.to_string_lossy().contains("/quarantine/"))
         .map(|path| path.metadata().unwrap().len())
         .sum();
-    assert_eq!(stored["quarantined"], serde_json::json!({ "files": 4, "bytes": bytes }), "{json}");
+    assert_eq!(
+        stored["quarantined"],
+        serde_json::json!({ "kernels": 2, "files": 4, "bytes": bytes }),
+        "{json}"
+    );
     place.run(&["verify"]).ended_with(0);
 }
 

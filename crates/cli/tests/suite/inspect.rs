@@ -6,7 +6,7 @@ use std::fs;
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
 use serde_json::json;
 
-use crate::common::{Place, SQUARE};
+use crate::common::{Place, SQUARE, square_of};
 
 const LENET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/lenet/model.onnx");
 
@@ -94,6 +94,71 @@ fn a_directory_is_named_counted_and_has_a_next_step() {
     assert_eq!(next("run2"), "opkeep verify run2/rank_1/kernel_meta");
     fs::create_dir(place.path("empty")).unwrap();
     place.run(&["inspect", "empty"]).ended_with(2).says("there are no kernels in `empty`");
+}
+
+/// An object's sections and symbols are listed: of many, the first, kernels before all others.
+#[test]
+fn an_object_is_shown_with_sections_and_symbols() {
+    let place = Place::new();
+    let names: Vec<String> = (0..2000).map(|at| format!("s{at}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    place.write("many.o", opkeep_testkit::elf::host_object_in(&"x".repeat(50_000), &names));
+    let text = place.run(&["inspect", "many.o"]);
+    let listed = text.stdout.lines().filter(|line| line.starts_with("  symbol s")).count();
+    assert_eq!(listed, 20, "{text:?}");
+    assert!(text.stdout.len() < 20_000, "{}", text.stdout.len());
+    let json = place.run(&["inspect", "many.o", "--format", "json"]).json();
+    let object = &json["files"][0]["object"];
+    let symbols = object["symbols"].as_array().unwrap();
+    let more = symbols.len() - 20;
+    text.prints(&format!("  and {more} more symbols: --format json lists all\n"));
+
+    place.run(&["build", SQUARE, "--target", "cpu"]).ended_with(0);
+    let kernel = crate::common::files(&place.path("rank_0/kernel_meta"));
+    let kernel = kernel.iter().find(|path| path.extension().is_some_and(|it| it == "o")).unwrap();
+    let kernel = kernel.to_str().unwrap();
+    let text = place.run(&["inspect", kernel]).ended_with(0);
+    let text = text.prints("\n  section .text ").prints("__kernel0  global function in .text, ");
+    let json = place.run(&["inspect", kernel, "--format", "json"]).ended_with(0).json();
+    let object = &json["files"][0]["object"];
+    let symbol = &object["symbols"][0];
+    let section = &object["sections"][symbol["section"].as_u64().unwrap() as usize];
+    assert_eq!(
+        (&section["name"], &symbol["kind"], &symbol["is_global"]),
+        (&json!(".text"), &json!("function"), &json!(true))
+    );
+    assert_eq!(symbol["sha256"].as_str().unwrap().len(), 64);
+    // A diff compares the same sections and symbols.
+    let all = object["sections"].as_array().unwrap().len() + object["symbols"].as_array().unwrap().len();
+    let shown =
+        text.stdout.lines().filter(|line| line.starts_with("  section ") || line.starts_with("  symbol "));
+    assert_eq!(shown.count(), all, "{text:?}");
+}
+
+/// A quarantined kernel has two files, the entry and the reason, and is one kernel.
+#[test]
+fn quarantined_kernels_are_counted_and_not_their_files() {
+    let place = Place::new();
+    place.write("five.info", square_of(5));
+    place.run(&["build", SQUARE, "five.info", "--target", "cpu", "--no-kernel-meta"]).ended_with(0);
+    for entry in place.entries() {
+        let mut bytes = fs::read(&entry).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        fs::write(&entry, bytes).unwrap();
+    }
+    place.run(&["repair"]).ended_with(0);
+    let files = crate::common::files(&place.path("cache")).into_iter();
+    assert_eq!(files.filter(|path| path.to_string_lossy().contains("/quarantine/")).count(), 4);
+    let json = place.run(&["inspect", "cache", "--format", "json"]).ended_with(0).json();
+    assert_eq!(json["files"][0]["directory"]["states"], json!({ "quarantined": 2 }));
+    let stats = place.run(&["stats", "--format", "json"]).ended_with(0).json();
+    let quarantined = &stats["targets"][0]["store"]["quarantined"];
+    assert_eq!((&quarantined["kernels"], &quarantined["files"]), (&json!(2), &json!(4)));
+    place
+        .run(&["stats"])
+        .ended_with(0)
+        .prints("with 2 quarantined kernels (4 files) and the store's own files\n");
 }
 
 /// A sparse file can be larger than all memory. Its size is read, and nothing else of it.

@@ -68,3 +68,28 @@ fn kernels_are_listed_filtered_and_sorted() {
     let rows = shown.lines().take(4).map(|line| line.trim_end().chars().count());
     assert!(rows.max().unwrap() <= 80, "{shown}");
 }
+
+/// All commands add up the same kernels, and say what else counts against the limit.
+#[test]
+fn the_size_of_the_store_is_the_same_in_all_commands() {
+    let place = Place::new();
+    let info = place.write("5.info", square_of(5));
+    place.run(&["build", info.to_str().unwrap(), "--target", "cpu", "--no-kernel-meta"]).ended_with(0);
+    let json = |command: &str| place.run(&[command, "--format", "json"]).ended_with(0).json();
+    let bytes = json("ls")["bytes"].as_u64().unwrap();
+    let stored = |command| json(command)["targets"][0]["store"].clone();
+    let (stats, report) = (stored("stats"), stored("report"));
+    assert_eq!((stats["kernel_bytes"].as_u64(), report["kernel_bytes"].as_u64()), (Some(bytes), Some(bytes)));
+    assert_eq!(
+        (&stats["bytes"], json("gc")["targets"][0]["after"]["bytes"].as_u64().unwrap() > bytes),
+        (&report["bytes"], true)
+    );
+    // In text, too.
+    let listed = place.run(&["ls"]).stdout;
+    let size = listed.lines().last().unwrap().split(" in ").next().unwrap().to_owned();
+    let both = |begin: &str| format!("{begin}{size}; ");
+    place.run(&["stats"]).prints(&both("  stored    ")).prints(" with the store's own files\n");
+    place.run(&["report"]).prints(&both(": ")).prints(" with the store's own files\n");
+    let size = size.strip_prefix("1 kernel, ").unwrap();
+    place.run(&["gc"]).prints(&format!("of 1, 1 left ({size}; ")).prints(" with the store's own files)\n");
+}

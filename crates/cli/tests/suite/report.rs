@@ -106,7 +106,30 @@ fn what_failed_is_not_built() {
     let broken = place.compiler("cc-broken", "grep -q '\\[5\\]' kernel.c && exit 1");
     let args = ["build", "net", "--target", "cpu", "--no-kernel-meta"];
     place.run_with(&args, &[("CC", broken.to_str().unwrap())]).ended_with(1);
-    place.run(&["report"]).ended_with(0).prints("  0 reused  2 built, 1 failed  ");
+    let text = place.run(&["report"]).ended_with(0);
+    let row = |begin: &str| -> Vec<String> {
+        let line = text.stdout.lines().find(|line| line.trim_start().starts_with(begin)).unwrap();
+        line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+    };
+    assert_eq!(row("began"), ["began", "input", "reused", "built", "not built", "took", "at least", "host"]);
+    assert_eq!(row("20")[1..5], ["net", "0", "2", "1 failed"]);
+    assert_eq!(row("operator"), ["operator", "compiled", "failed", "compile time", "saved"]);
+    assert_eq!(row("Square")[..3], ["Square", "2", "1"]);
+}
+
+/// A kernel that a framework compiled has the same operator in all commands.
+#[test]
+fn an_imported_kernel_has_its_operator() {
+    let place = Place::new();
+    let rank = opkeep_testkit::caches::Rank::new(0);
+    rank.square(7).write(&rank.dir(&place.path("run"))).unwrap();
+    place.run(&["import", "run"]).ended_with(0);
+    place.run(&["ls", "--operator", "Square"]).ended_with(0).prints("\n1 kernel, ");
+    let text = place.run(&["report"]).ended_with(0).prints("  by operator: Square 1\n");
+    assert!(!text.stdout.contains("unnamed"), "{text:?}");
+    place.run(&["stats", "--by", "kernel"]).ended_with(0).prints("    opkeep Square  1 kernel  ");
+    let json = place.run(&["report", "--format", "json"]).ended_with(0).json();
+    assert_eq!(json["targets"][0]["operators"][0]["name"], "Square");
 }
 
 #[test]

@@ -179,9 +179,9 @@ fn without_order(line: &str) -> String {
     if let Some(operators) = line.strip_prefix("  by operator: ") {
         return format!("  by operator: {}", operators.split(", ").count());
     }
-    match line.split_once(" compiled TIME saved ") {
-        Some(_) => "  OPERATOR COUNT compiled TIME saved TIME".to_owned(),
-        None => line.to_owned(),
+    match line.ends_with(" TIME TIME") && line.split_whitespace().count() == 5 {
+        true => "  OPERATOR COUNT COUNT TIME TIME".to_owned(),
+        false => line.to_owned(),
     }
 }
 

@@ -56,6 +56,67 @@ fn only_unused_entries_are_evicted() {
     place.run(&["gc", "--max-size", "1T"]).ended_with(2).says("expected");
 }
 
+/// What a user clears is counted by itself, and only for the targets that a filter names.
+#[test]
+fn a_target_is_cleared_and_no_eviction_is_counted() {
+    let place = Place::new();
+    place.run(&["build", SQUARE, "--target", "cpu"]).ended_with(0);
+    let rank = opkeep_testkit::caches::Rank::new(0);
+    rank.square(7).write(&rank.dir(&place.path("run"))).unwrap();
+    place.run(&["import", "run"]).ended_with(0);
+    let targets = |args: &[&str]| -> Vec<Value> {
+        place.run(&[args, &["--format", "json"]].concat()).ended_with(0).json()["targets"]
+            .as_array()
+            .unwrap()
+            .clone()
+    };
+    let names = |args: &[&str]| -> Vec<String> {
+        targets(args).iter().map(|one| one["target"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = names(&["stats"]);
+    assert_eq!(all.len(), 2, "{all:?}");
+    // All these commands have the same filter.
+    for command in [&["stats"][..], &["gc"], &["clear", "--dry-run"]] {
+        assert_eq!(names(&[command, &["--target", "CPU*"]].concat()), ["cpu-x86_64"], "{command:?}");
+        assert_eq!(names(&[command, &["--target", "*"]].concat()), all, "{command:?}");
+    }
+    assert_eq!(place.run(&["ls", "--target", "CPU*", "--format", "json"]).json()["kernels_count"], 1);
+    for command in ["gc", "clear"] {
+        let ran = place.run(&[command, "--target", "cpu"]).ended_with(0);
+        let named = all.join(", ");
+        assert_eq!(ran.stdout, format!("the store has no kernels for cpu, but for {named}\n"), "{ran:?}");
+    }
+    place.run(&["gc", "run", "--target", "cpu"]).ended_with(2).says("cannot be used with");
+    assert_eq!(place.entries().len(), 2);
+
+    place.run(&["gc", "--target", "cpu*", "--older-than", "0s"]).ended_with(0);
+    place.run(&["build", SQUARE, "--target", "cpu"]).ended_with(0);
+    place.run(&["clear", "--target", "cpu*"]).ended_with(0).prints("cpu-x86_64: deleted 1 kernel (");
+    let left = place.run(&["ls", "--format", "json"]).json();
+    assert_eq!((&left["kernels_count"], &left["kernels"][0]["state"]), (&1.into(), &"imported".into()));
+    let counted = targets(&["stats"]);
+    let number = |at: usize, name: &str| counted[at]["statistics"][name].as_u64().unwrap();
+    let cpu = all.iter().position(|name| name == "cpu-x86_64").unwrap();
+    assert_eq!((number(cpu, "evictions"), number(cpu, "cleared"), number(1 - cpu, "cleared")), (1, 1, 0));
+    assert!(number(cpu, "bytes_cleared") > 0 && number(cpu, "bytes_evicted") > 0);
+    place
+        .run(&["stats", "--target", "cpu*"])
+        .ended_with(0)
+        .prints("  removed   1 evicted, 1 cleared, 0 quarantined\n");
+    // An explanation names both ways in which entries went.
+    let explain = ["explain", SQUARE, "--target", "cpu"];
+    place.run(&explain).ended_with(0).prints(
+        "    evicted, cleared or deleted: the store has counted 1 eviction and 1 kernel that `opkeep clear` deleted\n",
+    );
+    let cause = &place.run(&[&explain[..], &["--format", "json"]].concat()).json()["causes"][0];
+    assert_eq!((&cause["evictions"], &cause["cleared"]), (&1.into(), &1.into()), "{cause}");
+    // The statistics of one target are reset, too.
+    place.run(&["stats", "--zero", "--target", "cpu*"]).ended_with(0);
+    let after = targets(&["stats"]);
+    assert_eq!(after[cpu]["statistics"]["cleared"], 0);
+    assert_eq!(after[1 - cpu]["statistics"]["puts"], counted[1 - cpu]["statistics"]["puts"]);
+}
+
 #[test]
 fn the_environment_and_the_file_limit_the_store() {
     let place = Place::new();

@@ -58,8 +58,9 @@ impl MissExplanation {
                 let reason = reason.clone().unwrap_or_else(|| "no reason was written".to_owned());
                 MissCause::Quarantined { reason, last_ms: *at_ms }
             }
-            (Some(FormerEntry::Removed { stored, evictions }), _) => {
-                MissCause::Removed(RemovedEntries { last: stored.clone(), kernels: 1, evictions: *evictions })
+            (Some(FormerEntry::Removed { stored, evictions, cleared }), _) => {
+                let (last, evictions, cleared) = (stored.clone(), *evictions, *cleared);
+                MissCause::Removed(RemovedEntries { last, kernels: 1, evictions, cleared })
             }
             (Some(FormerEntry::NotKept { compiled }), _) => {
                 MissCause::NotKept { last: compiled.clone(), kernels: 1 }
@@ -138,14 +139,17 @@ pub struct RemovedEntries {
     /// The number of evictions from their targets that the store has counted. It does not list the entries, and the counter may have been
     /// reset.
     pub evictions: u64,
+    /// The number of entries of their targets that a user cleared, counted in the same way.
+    pub cleared: u64,
 }
 
 impl RemovedEntries {
     fn merge(&mut self, other: Self) {
-        let Self { last, kernels, evictions } = other;
+        let Self { last, kernels, evictions, cleared } = other;
         self.last.keep_later(last);
         self.kernels += kernels;
         self.evictions = self.evictions.max(evictions);
+        self.cleared = self.cleared.max(cleared);
     }
 }
 

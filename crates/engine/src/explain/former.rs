@@ -29,6 +29,8 @@ pub enum FormerEntry {
         /// The number of evictions from the target that the store has counted. The store does not list the entries, and a user may
         /// reset the counter, so 0 does not show that the entry was deleted.
         evictions: u64,
+        /// The number of entries of the target that a user cleared, as far as the store has counted them.
+        cleared: u64,
     },
     /// The kernel was compiled, and its entry was not stored.
     #[non_exhaustive]
@@ -126,7 +128,7 @@ impl StoreHistory {
         for entry in store.quarantined().unwrap_or_default() {
             quarantined.entry(entry.key).or_insert(entry);
         }
-        let evictions = store.statistics().evictions;
+        let counted = store.statistics();
         let mut former = |key: &Digest| {
             let quarantine = quarantined.remove(key).map(|entry| {
                 let at_ms = u64::try_from(opkeep_fs::unix(entry.at).as_millis()).unwrap_or(u64::MAX);
@@ -138,7 +140,11 @@ impl StoreHistory {
                     if quarantine.as_ref().is_none_or(|(at_ms, _)| *at_ms < last.at_ms) =>
                 {
                     Some(match is_kept {
-                        true => FormerEntry::Removed { stored: last.clone(), evictions },
+                        true => FormerEntry::Removed {
+                            stored: last.clone(),
+                            evictions: counted.evictions,
+                            cleared: counted.cleared,
+                        },
                         false => FormerEntry::NotKept { compiled: last.clone() },
                     })
                 }

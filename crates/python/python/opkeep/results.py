@@ -214,6 +214,7 @@ class Cause(TypedDict):
     made_by: list[str]
     comparison: bool
     evictions: int | None
+    cleared: int | None
 
 
 class Lookup(TypedDict):
@@ -399,8 +400,34 @@ class InspectedDirectory(TypedDict):
     next: str
 
 
+class Section(TypedDict):
+    """A section of an object."""
+
+    name: str
+    bytes: int
+    sha256: str | None
+
+
+class Symbol(TypedDict):
+    """A symbol of an object. `section` is an index into its sections."""
+
+    name: str
+    kind: Literal["function", "object", "symbol"]
+    is_global: bool
+    section: int | None
+    bytes: int
+    sha256: str | None
+
+
+class InspectedObject(TypedDict):
+    """The sections and symbols of an object."""
+
+    sections: list[Section]
+    symbols: list[Symbol]
+
+
 class InspectedFile(TypedDict, total=False):
-    """A file: `file` and `error`, or all other fields. `model` and `directory` are those of a model and a directory."""
+    """A file: `file` and `error`, or all other fields. `model`, `directory` and `object` are those of a model, a directory and an object."""
 
     file: str
     error: str
@@ -411,6 +438,7 @@ class InspectedFile(TypedDict, total=False):
     findings: list[Finding]
     model: InspectedModel
     directory: InspectedDirectory
+    object: InspectedObject
 
 
 class InspectResult(Result):
@@ -489,10 +517,12 @@ class Counts(TypedDict):
     saved_ms: float
     puts: int
     evictions: int
+    cleared: int
     quarantines: int
     bytes_read: int
     bytes_written: int
     bytes_evicted: int
+    bytes_cleared: int
     remote_hits: int
     remote_puts: int
     remote_errors: int
@@ -515,8 +545,9 @@ class Counts(TypedDict):
 
 
 class Quarantined(TypedDict):
-    """The files that are quarantined."""
+    """The kernels that are quarantined, with the files of their reasons."""
 
+    kernels: int
     files: int
     bytes: int
 
@@ -525,6 +556,7 @@ class Stored(TypedDict):
     """What is stored for a target."""
 
     kernels: int
+    kernel_bytes: int
     files: int
     bytes: int
     quarantined: Quarantined

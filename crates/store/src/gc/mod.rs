@@ -54,9 +54,16 @@ pub struct GcOptions {
     pub max_bytes: Option<u64>,
     /// The time without use after which an entry is deleted, even within the limit.
     pub older_than: Option<Duration>,
+    /// Whether a user asked for all this: statistics count the entries as cleared, and not as evicted.
+    pub counts_as_cleared: bool,
 }
 
 impl GcOptions {
+    /// Options that delete every entry that no process uses, because a user asked for it.
+    pub fn clear() -> Self {
+        Self { older_than: Some(Duration::ZERO), counts_as_cleared: true, ..Self::default() }
+    }
+
     /// These options with this `dry_run`.
     #[must_use]
     pub fn with_dry_run(mut self, dry_run: bool) -> Self {
@@ -192,8 +199,12 @@ impl TargetStore {
         let known = self.correct(before, &report, oldest_in_use, now);
         let evicted = report.removed.entries;
         opkeep_trace::debug!("eviction ended", entries = evicted.files, bytes = evicted.bytes);
-        tracker.counters.add(Counter::Evictions, report.removed.entries.files);
-        tracker.counters.add(Counter::BytesEvicted, report.removed.entries.bytes);
+        let (entries, bytes) = match options.counts_as_cleared {
+            true => (Counter::Cleared, Counter::BytesCleared),
+            false => (Counter::Evictions, Counter::BytesEvicted),
+        };
+        tracker.counters.add(entries, evicted.files);
+        tracker.counters.add(bytes, evicted.bytes);
         Ok((report, known))
     }
 

@@ -107,13 +107,7 @@ impl Pruner<'_> {
         if !removed_it {
             return false;
         }
-        let amount = match other.kind {
-            Kind::Temporary(_) => &mut removed.temporary,
-            Kind::Lock => &mut removed.locks,
-            Kind::Quarantined => &mut removed.quarantine,
-            Kind::Unsent => &mut removed.records,
-        };
-        amount.add(other.seen.state.len);
+        removed.count(other.kind, &other.name, other.seen.state.len);
         true
     }
 

@@ -64,6 +64,8 @@ pub struct TargetUsage {
     pub locks: FileTotals,
     /// Quarantined entries, and the files with the reasons.
     pub quarantine: FileTotals,
+    /// The number of quarantined entries, without the files with the reasons.
+    pub quarantined_entries: u64,
     /// The files `size`, `stats`, `*.lock` and `STORE.TAG`, and the marks of entries that are to be sent to a remote cache.
     pub records: FileTotals,
     /// Files of other programs. They count against no limit and are never changed.
@@ -80,11 +82,25 @@ impl TargetUsage {
         total
     }
 
+    /// Counts a file that is not an entry.
+    pub(crate) fn count(&mut self, kind: Kind, name: &str, bytes: u64) {
+        match kind {
+            Kind::Temporary(_) => self.temporary.add(bytes),
+            Kind::Lock => self.locks.add(bytes),
+            Kind::Quarantined => {
+                self.quarantine.add(bytes);
+                self.quarantined_entries += u64::from(name.ends_with(".kern"));
+            }
+            Kind::Unsent => self.records.add(bytes),
+        }
+    }
+
     pub(crate) fn without(mut self, removed: &Self) -> Self {
         self.entries -= removed.entries;
         self.temporary -= removed.temporary;
         self.locks -= removed.locks;
         self.quarantine -= removed.quarantine;
+        self.quarantined_entries = self.quarantined_entries.saturating_sub(removed.quarantined_entries);
         self.records -= removed.records;
         self
     }
@@ -271,11 +287,6 @@ pub(crate) fn classify(
             return None;
         }
     };
-    match kind {
-        Kind::Temporary(_) => usage.temporary.add(seen.state.len),
-        Kind::Lock => usage.locks.add(seen.state.len),
-        Kind::Quarantined => usage.quarantine.add(seen.state.len),
-        Kind::Unsent => usage.records.add(seen.state.len),
-    }
+    usage.count(kind, name, seen.state.len);
     Some(InventoryFile { kind, dir: dir.to_owned(), name: name.to_owned(), seen: *seen })
 }

@@ -116,6 +116,9 @@ fn everything_is_counted() {
     fs::remove_file(store.path(&key("f"))).unwrap();
     room.use_at(&store, "b", room.time.ago(DAY));
     store.gc(&GcOptions::default().with_max_bytes(4500)).unwrap();
+    store.gc(&GcOptions::clear().with_dry_run(true)).unwrap();
+    assert_eq!(store.statistics().cleared, 0, "a dry run clears nothing");
+    store.gc(&GcOptions::clear()).unwrap();
 
     let found = store.statistics();
     let expected = [
@@ -135,6 +138,8 @@ fn everything_is_counted() {
         ("saved-us", 4_500_000),
         ("evictions", 1),
         ("bytes-evicted", 5000),
+        ("cleared", 1),
+        ("bytes-cleared", 3000),
         ("quarantines", 1),
         ("remote-hits", 3),
         ("remote-puts", 2),

@@ -1,7 +1,6 @@
 //! `opkeep diff`: how two files, two directories of kernels, or two stores differ.
 
 mod contents;
-mod object;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,6 @@ use opkeep_fs::Fs;
 use serde::Serialize;
 
 use self::contents::{Content, Contents, of_files, of_store};
-use self::object::add_outline;
 use crate::commands::inspect::fields_of;
 use crate::config::Settings;
 use crate::input::store::StorePath;
@@ -132,13 +130,10 @@ fn files(a: &Path, b: &Path) -> anyhow::Result<(DiffOutput, Text)> {
     let mut diff = DiffOutput { kind: "files", same: one == other, ..DiffOutput::default() };
     let mut text = Text::default();
     if diff.same {
-        text.line(format_args!("the same {}", counted(one.len(), "byte")));
+        text.line(format_args!("the same: {}", counted(one.len(), "byte")));
         return Ok((diff, text));
     }
-    let (mut fields, mut others) = (fields_of(a)?, fields_of(b)?);
-    add_outline(&mut fields, &one);
-    add_outline(&mut others, &other);
-    diff.changes = changes(&fields, &others);
+    diff.changes = changes(&fields_of(a)?, &fields_of(b)?);
     text.line(format_args!("- {}, {}", a.display(), counted(one.len(), "byte")));
     text.line(format_args!("+ {}, {}", b.display(), counted(other.len(), "byte")));
     for ChangeOutput { field, a, b } in diff.changes.iter().take(MAX_CHANGES) {
@@ -152,9 +147,26 @@ fn files(a: &Path, b: &Path) -> anyhow::Result<(DiffOutput, Text)> {
     if diff.changes.is_empty() {
         let at = one.iter().zip(&other).position(|(one, other)| one != other);
         let at = at.unwrap_or(one.len().min(other.len()));
-        text.line(format_args!("all fields are the same; the bytes differ from byte {at} on"));
+        text.line(format_args!("different: all fields are the same; the bytes differ from byte {at} on"));
+    } else {
+        text.line(format_args!("different: {}", kinds(&diff.changes)));
     }
     Ok((diff, text))
+}
+
+/// `2 sections, 1 symbol and 3 other fields`.
+fn kinds(changes: &[ChangeOutput]) -> String {
+    let of = |kind: &str| changes.iter().filter(|change| change.field.starts_with(kind)).count();
+    let (sections, symbols) = (of("section "), of("symbol "));
+    let others = changes.len() - sections - symbols;
+    let field = if others == changes.len() { "field" } else { "other field" };
+    let counts = [(sections, "section"), (symbols, "symbol"), (others, field)];
+    let counts: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(*count, what)).collect();
+    match counts.as_slice() {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        counts => counts.join(""),
+    }
 }
 
 /// Returns the fields that differ, in the order of their names.
@@ -225,8 +237,15 @@ fn directories(
         text.list(diff.not_compared.iter().map(line), MAX_LISTED, more);
     }
     let what = if kind == "stores" { "entry" } else { "file" };
+    let differ = [diff.only_a.len(), diff.only_b.len(), diff.differing.len()].iter().any(|count| *count > 0);
+    let same = !differ && diff.not_compared.is_empty();
+    if same {
+        text.line(format_args!("the same: {}", counted(diff.equal, what)));
+        return (DiffOutput { same, ..diff }, text);
+    }
     text.line(format_args!(
-        "{} the same, {} only in the first, {} only in the second, {} with different content{}",
+        "{}: {} the same, {} only in the first, {} only in the second, {} with different content{}",
+        if differ { "different" } else { "not all was compared" },
         counted(diff.equal, what),
         diff.only_a.len(),
         diff.only_b.len(),
@@ -236,9 +255,7 @@ fn directories(
             count => format!(", {count} not compared"),
         }
     ));
-    let names = [diff.only_a.len(), diff.only_b.len(), diff.differing.len(), diff.not_compared.len()];
-    let same = names.iter().all(|count| *count == 0);
-    (DiffOutput { same, ..diff }, text)
+    (diff, text)
 }
 
 #[cfg(test)]

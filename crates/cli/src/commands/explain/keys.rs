@@ -14,10 +14,9 @@ use super::groups::{GroupOutput, age, group_output, group_text};
 use super::not_stored::NotStored;
 use super::output::{KernelOutput, MAX_CHARACTERS};
 use crate::commands::build::output::ImportedOutput;
-use crate::commands::gc::store::target_stores;
 use crate::flags::compile::CompileArgs;
 use crate::input::groups::stored_groups;
-use crate::input::store::{StorePath, threads};
+use crate::input::store::{StorePath, target_stores, threads};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, bytes};
 

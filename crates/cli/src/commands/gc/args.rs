@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::flags::store::StoreArgs;
+use crate::flags::target_filter::TargetFilter;
 
 /// The details of gc.
 const DETAILS: &str = "\
@@ -45,10 +46,12 @@ pub(crate) struct Args {
     /// CANN's kernel_cache, a chip's directory in it, or a directory above
     ///
     /// [default: the store that builds use]
-    #[arg(value_name = "DIR", conflicts_with = "cache_dir")]
+    #[arg(value_name = "DIR", conflicts_with_all = ["cache_dir", "target"])]
     pub(crate) dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) target: TargetFilter,
     /// Report what would be deleted, and delete nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -11,10 +11,10 @@ use opkeep_fs::Fs;
 use serde::Serialize;
 
 use super::args::Args;
-use crate::input::real_path;
+use crate::input::{can_read, real_path, with_path};
 use crate::ui::env;
 use crate::ui::json::{self, OrError};
-use crate::ui::output::{ExitStatus, Output};
+use crate::ui::output::{ExitStatus, Output, chain};
 use crate::ui::text::{Text, bytes, counted, first_names};
 
 pub(crate) fn gc(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
@@ -70,10 +70,14 @@ impl GcRun<'_> {
     fn find(&mut self, dirs: &[PathBuf]) -> Vec<CacheDir> {
         let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
         for dir in dirs {
-            let found = match find(dir) {
+            let found = can_read(dir).and_then(|()| find(dir).map_err(|error| with_path(dir, error)));
+            let found = match found {
                 Ok(found) => found,
                 Err(error) => {
-                    self.failed(dir, &error);
+                    self.caches
+                        .push(OrError::Failed(PathError { path: json::path(dir), error: chain(&error) }));
+                    self.output.print_error(&error);
+                    self.exit_status = ExitStatus::Failed;
                     continue;
                 }
             };

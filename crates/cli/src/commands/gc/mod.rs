@@ -18,5 +18,5 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         .with_dry_run(args.dry_run)
         .with_max_bytes(args.max_size)
         .with_older_than(args.older_than);
-    evict(&args.store, &options, output)
+    evict(&args.store, &args.target, &options, output)
 }

@@ -2,20 +2,26 @@
 
 use std::path::Path;
 
-use opkeep_store::{Access, GcOptions, GcReport, Store, TargetStore, TargetUsage};
+use opkeep_store::{Access, FileTotals, GcOptions, GcReport, Store, TargetUsage};
 use serde::Serialize;
 
 use crate::flags::store::StoreArgs;
+use crate::flags::target_filter::TargetFilter;
 use crate::input::store::StorePath;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, bytes, counted};
 
-pub(crate) fn evict(args: &StoreArgs, options: &GcOptions, output: &Output) -> anyhow::Result<ExitStatus> {
+pub(crate) fn evict(
+    args: &StoreArgs,
+    filter: &TargetFilter,
+    options: &GcOptions,
+    output: &Output,
+) -> anyhow::Result<ExitStatus> {
     let access = if options.dry_run { Access::ReadOnly } else { Access::Existing };
     let Some(store) = open(args, access, output)? else { return Ok(ExitStatus::Success) };
     let (mut text, mut targets, mut exit_status) = (Text::default(), Vec::new(), ExitStatus::Success);
-    for (name, target) in target_stores(&store)? {
+    for (name, target) in filter.stores(&store)? {
         let report = target.gc(options)?;
         text.line(format_args!("{name}: {}", summary(&report, options.dry_run)));
         if let Some(failure) = &report.failure {
@@ -26,7 +32,7 @@ pub(crate) fn evict(args: &StoreArgs, options: &GcOptions, output: &Output) -> a
         targets.push(target_output(&name, &report));
     }
     if targets.is_empty() {
-        text.line("the store is empty");
+        text.line(filter.none_chosen(&store)?);
     }
     let root = json::path(store.root());
     output.print_result(&text, &EvictOutput { root, dry_run: options.dry_run, targets })?;
@@ -49,11 +55,6 @@ pub(crate) fn no_store(root: &Path) -> String {
     format!("there is no store at {}; the first build creates it", root.display())
 }
 
-pub(crate) fn target_stores(store: &Store) -> anyhow::Result<Vec<(String, TargetStore)>> {
-    let names = store.targets()?;
-    names.into_iter().map(|name| Ok((name.clone(), store.target(&name)?))).collect()
-}
-
 fn summary(report: &GcReport, dry_run: bool) -> String {
     if report.busy {
         return "another process evicts entries there".to_owned();
@@ -71,23 +72,30 @@ fn summary(report: &GcReport, dry_run: bool) -> String {
              deletes those, too)"
         }
     };
-    let rest = match (after.entries.files, after.total().bytes) {
-        (0, 1..) if after.quarantine.files > 0 => ": what is quarantined, and the store's own files",
-        (0, 1..) => ": the store's own files",
-        _ => "",
-    };
     format!(
-        "{would} {} ({}) of {}, {} left ({}){rest}{over}",
-        kernels(removed),
-        bytes(removed.total().bytes),
+        "{would} {} ({}) of {}, {} left ({}){over}",
+        counted(removed.entries.files, "kernel"),
+        size_text(removed),
         before.entries.files,
         after.entries.files,
-        bytes(after.total().bytes)
+        size_text(after)
     )
 }
 
-pub(crate) fn kernels(usage: &TargetUsage) -> String {
-    counted(usage.entries.files, "kernel")
+/// `163.9 KiB; 172.1 KiB with the store's own files`: the size of the kernels, as `ls` has it, and of all that counts against the limit.
+pub(crate) fn size_text(usage: &TargetUsage) -> String {
+    let (own, all) = (usage.entries.bytes, usage.total().bytes);
+    if own == all {
+        return bytes(own);
+    }
+    let quarantined = match usage.quarantine.files {
+        0 => String::new(),
+        files => {
+            let kernels = counted(usage.quarantined_entries, "quarantined kernel");
+            format!("{kernels} ({}) and ", counted(files, "file"))
+        }
+    };
+    format!("{}; {} with {quarantined}the store's own files", bytes(own), bytes(all))
 }
 
 /// The result as JSON.
@@ -122,12 +130,15 @@ pub(crate) struct UsageOutput {
     kernels: u64,
     files: u64,
     bytes: u64,
+    /// The part of the bytes that `ls` adds up.
+    kernel_bytes: u64,
 }
 
 impl From<&TargetUsage> for UsageOutput {
     fn from(usage: &TargetUsage) -> Self {
         let total = usage.total();
-        Self { kernels: usage.entries.files, files: total.files, bytes: total.bytes }
+        let FileTotals { files: kernels, bytes: kernel_bytes } = usage.entries;
+        Self { kernels, files: total.files, bytes: total.bytes, kernel_bytes }
     }
 }
 

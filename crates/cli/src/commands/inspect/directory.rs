@@ -107,8 +107,9 @@ fn targets(
         let mut found = DirectoryOutput { what: "store", target: Some(name), ..DirectoryOutput::default() };
         found.measure(&dir.join("entries"));
         found.kernels = usize::try_from(usage.entries.files).unwrap_or(usize::MAX);
-        if usage.quarantine.files > 0 {
-            found.states.insert("quarantined", usize::try_from(usage.quarantine.files).unwrap_or(usize::MAX));
+        if usage.quarantined_entries > 0 {
+            let count = usize::try_from(usage.quarantined_entries).unwrap_or(usize::MAX);
+            found.states.insert("quarantined", count);
         }
         let root = shell_quoted(&path.root.to_string_lossy());
         found.next = format!("opkeep ls --op_compiler_cache_dir {root}");

@@ -62,6 +62,7 @@ pub(crate) fn device_object(path: &Path) -> anyhow::Result<InspectedFile> {
     let metadata = if exists(&json) { read_file(&json, MAX_INFO_BYTES)? } else { Vec::new() };
     let artifact = Artifact { metadata, object: read_file(path, MAX_ENTRY_BYTES)?, extra: Vec::new() };
     file.field("object bytes", artifact.object.len());
+    file.outline(&artifact.object);
     describe_artifact(&mut file, &artifact);
     match artifact.metadata.is_empty() {
         true if device_kernels(&artifact.object).is_empty() => {

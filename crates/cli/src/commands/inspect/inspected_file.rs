@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use opkeep_validator::Report;
+use opkeep_validator::{ObjectOutline, Report};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::outline::{self, OutlineOutput};
 use crate::commands::verify::findings::{FindingOutput, finding_outputs, line};
 use crate::ui::json;
 use crate::ui::text::{Text, padding};
@@ -19,21 +20,30 @@ pub(crate) struct InspectedFile {
     pub(crate) problems: Vec<String>,
     /// The validator's report, if the file belongs to a kernel.
     pub(crate) report: Option<Report>,
+    /// The sections and symbols, if the file is an ELF object.
+    outline: Option<ObjectOutline>,
     /// Objects of the JSON result that only some kinds have, by name.
     details: BTreeMap<&'static str, Value>,
 }
 
 impl InspectedFile {
     pub(crate) fn new(kind: &'static str) -> Self {
-        Self { kind, fields: Vec::new(), problems: Vec::new(), report: None, details: BTreeMap::new() }
+        let (fields, problems, details) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { kind, fields, problems, report: None, outline: None, details }
     }
 
     pub(crate) fn field(&mut self, name: impl Into<String>, value: impl ToString) {
         self.fields.push((name.into(), value.to_string()));
     }
 
-    pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    /// Returns all fields, and one for each section and each symbol of an object.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (String, String)> {
+        self.fields.iter().cloned().chain(self.outline.iter().flat_map(outline::fields))
+    }
+
+    /// Adds the sections and symbols of `bytes`, if they are an ELF object.
+    pub(super) fn outline(&mut self, bytes: &[u8]) {
+        self.outline = ObjectOutline::of(bytes);
     }
 
     /// Adds an object that only this kind has to the JSON result.
@@ -52,6 +62,7 @@ pub(crate) fn file_text(path: &Path, file: &InspectedFile) -> Text {
     for (name, value) in &file.fields {
         text.line(format_args!("  {name}{}  {value}", padding(name, width)));
     }
+    text.extend(file.outline.iter().map(outline::text));
     for problem in &file.problems {
         text.line(format_args!("  problem: {problem}"));
     }
@@ -73,7 +84,10 @@ pub(crate) struct FileOutput {
 }
 
 impl FileOutput {
-    pub(crate) fn new(path: &Path, file: InspectedFile) -> Self {
+    pub(crate) fn new(path: &Path, mut file: InspectedFile) -> Self {
+        if let Some(outline) = file.outline.take() {
+            file.detail("object", &OutlineOutput::from(&outline));
+        }
         Self {
             file: json::path(path),
             kind: file.kind,

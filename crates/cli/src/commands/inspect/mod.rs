@@ -6,6 +6,7 @@ mod info;
 mod inspected_file;
 mod kernel;
 mod model;
+mod outline;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -25,8 +26,8 @@ use serde_json::Value;
 use crate::config::Settings;
 use crate::flags::compile::dim;
 use crate::input::dims::Dims;
-use crate::input::pairs::{CheckOutcome, CheckedKernel, check_kernels, check_object_alone};
-use crate::input::read_file;
+use crate::input::pairs::{CheckOutcome, CheckedKernel, check_kernels, check_object_bytes};
+use crate::input::{can_read, read_file};
 use crate::ui::json::{FileError, OrError};
 use crate::ui::output::{ExitStatus, Output, chain};
 use crate::ui::text::Text;
@@ -132,7 +133,7 @@ fn comparable(parts: &[(PathBuf, InspectedFile)]) -> BTreeMap<String, String> {
     };
     for (at, (_, file)) in parts.iter().enumerate() {
         let place = |name: &str| if at == 0 { name.to_owned() } else { format!("part {at}: {name}") };
-        file.fields().for_each(|(name, value)| add(place(name), value.to_owned()));
+        file.fields().for_each(|(name, value)| add(place(&name), value));
         file.problems.iter().for_each(|problem| add(place("problem"), problem.clone()));
         for finding in file.report.iter().flat_map(|report| &report.findings) {
             add(place(&format!("finding {}", finding.code())), finding.to_string());
@@ -148,6 +149,7 @@ fn inspect(
     dims: &mut Dims,
     output: &Output,
 ) -> anyhow::Result<Vec<(PathBuf, InspectedFile)>> {
+    can_read(path)?;
     if Fs::new().is_dir(path) {
         return directory::directory(path, &args.config, output);
     }
@@ -175,8 +177,11 @@ fn inspect_file(path: &Path) -> anyhow::Result<Vec<(PathBuf, InspectedFile)>> {
             },
         },
         "o" | "so" => {
-            let kernel = check_object_alone(path, None)?;
-            Ok(one(kernel::with_report(InspectedFile::new("kernel object"), kernel)))
+            let bytes = read_file(path, MAX_ENTRY_BYTES)?;
+            let kernel = check_object_bytes(path, &bytes, None);
+            let mut file = InspectedFile::new("kernel object");
+            file.outline(&bytes);
+            Ok(one(kernel::with_report(file, kernel)))
         }
         "cubin" | "hsaco" => group::device_object(path).map(one),
         "kern" => Ok(one(entry(path, EntryFile::judge(path, read_file(path, MAX_ENTRY_BYTES)?, None)))),

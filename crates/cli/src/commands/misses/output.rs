@@ -45,6 +45,8 @@ pub(crate) struct CauseOutput {
     comparison: bool,
     /// The number of evictions, of removed entries.
     evictions: Option<u64>,
+    /// The number of entries that a user cleared, of removed entries.
+    cleared: Option<u64>,
 }
 
 /// What is known of the entry of a missing kernel that the store had.
@@ -125,6 +127,10 @@ impl From<&MissGroup> for CauseOutput {
             comparison: changed.is_comparison,
             evictions: match &group.cause {
                 MissCause::Removed(removed) => Some(removed.evictions),
+                _ => None,
+            },
+            cleared: match &group.cause {
+                MissCause::Removed(removed) => Some(removed.cleared),
                 _ => None,
             },
         }

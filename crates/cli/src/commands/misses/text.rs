@@ -129,12 +129,16 @@ fn changed_lines(changed: &KeyChanges, limit: usize, Detail { all, flag }: Detai
     lines
 }
 
-/// Returns what is known of the removal of entries.
+/// Returns what is known of the removal of entries. A user may have reset the counters.
 fn removal(removed: &RemovedEntries) -> String {
-    match removed.evictions {
-        // A user may have reset the counter.
-        0 => "evicted or deleted".to_owned(),
-        count => format!("evicted or deleted: the store has counted {}", counted(count, "eviction")),
+    let evicted = (removed.evictions > 0).then(|| counted(removed.evictions, "eviction"));
+    let cleared = (removed.cleared > 0)
+        .then(|| format!("{} that `opkeep clear` deleted", counted(removed.cleared, "kernel")));
+    let counts: Vec<String> = [evicted, cleared].into_iter().flatten().collect();
+    let ways = if removed.cleared > 0 { "evicted, cleared or deleted" } else { "evicted or deleted" };
+    match counts.is_empty() {
+        true => ways.to_owned(),
+        false => format!("{ways}: the store has counted {}", counts.join(" and ")),
     }
 }
 

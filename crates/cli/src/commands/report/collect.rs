@@ -12,10 +12,10 @@ use super::data::{
     operator_costs,
 };
 use super::time::millis;
-use crate::commands::gc::store::target_stores;
-use crate::commands::stats::{content_of, counters};
+use crate::commands::stats::counters;
 use crate::input::entries::{ReadHeads, read_heads};
-use crate::input::store::threads;
+use crate::input::store::{target_stores, threads};
+use crate::input::stored_kernel::StoredKernel;
 use crate::ui::json;
 use crate::ui::output::Output;
 use crate::ui::text::quotable;
@@ -83,7 +83,7 @@ fn target_report(
     let statistics = target.statistics();
     let usage = target.gc(&GcOptions::default().with_dry_run(true))?.before;
     let read = |entry: &OpenEntry<'_>| {
-        let (framework, kernel) = content_of(entry);
+        let (framework, kernel) = framework_and_operator(entry);
         let (bytes, unused) = (entry.head().file_bytes(), idle(entry.last_used(), now));
         Some(Listed { framework, kernel, bytes, unused, age: idle(entry.head().created(), now) })
     };
@@ -94,7 +94,7 @@ fn target_report(
     let preview = target.eviction_preview(NEXT)?;
     let next = preview.next.iter().map(|entry| {
         let (framework, kernel) =
-            target.open_entry(&entry.key).map_or((None, None), |entry| content_of(&entry));
+            target.open_entry(&entry.key).map_or((None, None), |entry| framework_and_operator(&entry));
         NextReport {
             key: entry.key.to_string(),
             framework,
@@ -119,9 +119,7 @@ fn target_report(
     let named = |name: &Option<String>| name.clone();
     Ok(TargetReport {
         target: name,
-        kernels: usage.entries.files,
-        files: usage.total().files,
-        bytes: usage.total().bytes,
+        usage,
         hits: statistics.hits,
         misses: statistics.misses(),
         compiles: statistics.compiles,
@@ -135,6 +133,12 @@ fn target_report(
         eviction,
         quarantined: quarantined.collect(),
     })
+}
+
+fn framework_and_operator(entry: &OpenEntry<'_>) -> (Option<String>, Option<String>) {
+    let kernel = StoredKernel::of(entry);
+    let operator = kernel.operator().map(str::to_owned);
+    (kernel.framework, operator)
 }
 
 /// Returns the totals of entries by name, the largest first.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use opkeep::{BuildRecord, CriticalPath, RecordedKernel};
+use opkeep_store::TargetUsage;
 
 use crate::commands::stats::CountersOutput;
 
@@ -74,10 +75,7 @@ pub(super) struct RecordsReport {
 /// What is in the store for one target.
 pub(super) struct TargetReport {
     pub(super) target: String,
-    /// All files that count against the limit.
-    pub(super) kernels: u64,
-    pub(super) files: u64,
-    pub(super) bytes: u64,
+    pub(super) usage: TargetUsage,
     pub(super) statistics: CountersOutput,
     pub(super) hits: u64,
     pub(super) misses: u64,

@@ -7,6 +7,7 @@ use opkeep::{PathSegment, RecordedKernel, SegmentKind};
 use serde::{Serialize, Serializer};
 
 use super::data::{BuildReport, NextReport, OperatorCost, QuarantinedReport, Report, Share, TargetReport};
+use crate::commands::gc::store::UsageOutput;
 use crate::commands::stats::CountersOutput;
 use crate::ui::json::Milliseconds;
 
@@ -37,7 +38,7 @@ struct RecordsOutput {
 #[derive(Serialize)]
 struct TargetOutput<'a> {
     target: &'a str,
-    store: StoredOutput,
+    store: UsageOutput,
     statistics: &'a CountersOutput,
     frameworks: Vec<ShareOutput<'a>>,
     operators: Vec<ShareOutput<'a>>,
@@ -46,13 +47,6 @@ struct TargetOutput<'a> {
     unreadable: u64,
     eviction: EvictionOutput<'a>,
     quarantined: Vec<QuarantinedOutput<'a>>,
-}
-
-#[derive(Serialize)]
-struct StoredOutput {
-    kernels: u64,
-    files: u64,
-    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -220,7 +214,7 @@ impl<'a> ReportOutput<'a> {
 fn target(target: &TargetReport) -> TargetOutput<'_> {
     TargetOutput {
         target: &target.target,
-        store: StoredOutput { kernels: target.kernels, files: target.files, bytes: target.bytes },
+        store: (&target.usage).into(),
         statistics: &target.statistics,
         frameworks: shares(&target.frameworks),
         operators: shares(&target.operators),

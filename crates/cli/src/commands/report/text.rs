@@ -6,6 +6,8 @@ use opkeep::Outcome;
 
 use super::data::{BuildReport, Report, TargetReport};
 use super::time::{ago, duration, utc};
+use crate::commands::gc::store::size_text;
+use crate::input::stored_kernel::UNNAMED;
 use crate::ui::text::{Text, bytes, columns, counted, shortened};
 
 /// The number of builds, operators, evictions, quarantined entries and waits.
@@ -50,8 +52,8 @@ fn builds(text: &mut Text, report: &Report) {
             counted(rate.of, "kernel"),
             rate.percent()
         ));
-        let rows: Vec<_> = report.builds.iter().take(MAX_BUILDS).map(build_row).collect();
-        text.append(&columns("  ", &rows));
+        let head = ["began", "input", "reused", "built", "not built", "took", "at least", "host"];
+        text.append(&table("  ", head, report.builds.iter().take(MAX_BUILDS).map(build_row)));
         if let Some(more @ 1..) = report.builds.len().checked_sub(MAX_BUILDS) {
             text.line(format_args!("  and {}", counted(more, "earlier one")));
         }
@@ -62,25 +64,35 @@ fn builds(text: &mut Text, report: &Report) {
     }
 }
 
-fn build_row(build: &BuildReport) -> Vec<String> {
+/// Returns lines below a head.
+fn table<const N: usize>(indent: &str, head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> Text {
+    let head = head.map(str::to_owned).to_vec();
+    let rows: Vec<_> = std::iter::once(head).chain(rows.map(Vec::from)).collect();
+    match rows.len() {
+        1 => Text::default(),
+        _ => columns(indent, &rows),
+    }
+}
+
+fn build_row(build: &BuildReport) -> [String; 8] {
     let record = &build.record;
     let unbuilt = [Outcome::Failed, Outcome::Cancelled, Outcome::Skipped]
         .map(|outcome| (record.count(outcome), outcome));
     let others = unbuilt.iter().fold(build.hits, |sum, (count, _)| sum.saturating_add(*count));
-    let mut built = format!("{} built", build.kernels.saturating_sub(others));
-    for (count, outcome) in unbuilt.iter().filter(|(count, _)| *count > 0) {
-        built += &format!(", {count} {}", outcome.name());
-    }
-    vec![
+    let reasons = unbuilt.iter().filter(|(count, _)| *count > 0);
+    let reasons: Vec<_> = reasons.map(|(count, outcome)| format!("{count} {}", outcome.name())).collect();
+    let lower_bound = match record.kernels.is_empty() {
+        true => String::new(),
+        false => duration(build.path.lower_bound_us),
+    };
+    [
         utc(record.began_ms),
         name(&record.label),
-        format!("{} reused", build.hits),
-        built,
+        build.hits.to_string(),
+        build.kernels.saturating_sub(others).to_string(),
+        reasons.join(", "),
         duration(record.elapsed_us),
-        match build.record.kernels.is_empty() {
-            true => String::new(),
-            false => format!("at least {}", duration(build.path.lower_bound_us)),
-        },
+        lower_bound,
         name(&record.host),
     ]
 }
@@ -91,20 +103,11 @@ fn costs(text: &mut Text, report: &Report) {
         return;
     }
     text.line("dearest operators");
-    let rows: Vec<_> = compiled
-        .iter()
-        .take(MAX_ROWS)
-        .map(|cost| {
-            let failed = if cost.failed > 0 { format!(", {} failed", cost.failed) } else { String::new() };
-            vec![
-                name(&cost.op_type),
-                format!("{} compiled{failed}", cost.compiled),
-                duration(cost.compile_us),
-                format!("saved {}", duration(cost.saved_us)),
-            ]
-        })
-        .collect();
-    text.append(&columns("  ", &rows));
+    let rows = compiled.iter().take(MAX_ROWS).map(|cost| {
+        let (compiled, failed) = (cost.compiled.to_string(), cost.failed.to_string());
+        [name(&cost.op_type), compiled, failed, duration(cost.compile_us), duration(cost.saved_us)]
+    });
+    text.append(&table("  ", ["operator", "compiled", "failed", "compile time", "saved"], rows));
 }
 
 fn waits(text: &mut Text, report: &Report) {
@@ -119,32 +122,19 @@ fn waits(text: &mut Text, report: &Report) {
     waits.sort_by_key(|(_, kernel)| std::cmp::Reverse(kernel.waited_us()));
     let all = waits.iter().map(|(_, kernel)| kernel.waited_us()).fold(0, u64::saturating_add);
     text.line(format_args!("{} waited {} for others", counted(waits.len(), "kernel"), duration(all)));
-    let rows: Vec<_> = waits
-        .iter()
-        .take(MAX_ROWS)
-        .map(|(build, kernel)| {
-            let whom = if kernel.waited_for_host { "another host" } else { "another process" };
-            vec![
-                name(&kernel.name),
-                duration(kernel.waited_us()),
-                format!("for {whom}"),
-                utc(build.record.began_ms),
-            ]
-        })
-        .collect();
-    text.append(&columns("  ", &rows));
+    let rows = waits.iter().take(MAX_ROWS).map(|(build, kernel)| {
+        let whom = if kernel.waited_for_host { "another host" } else { "another process" };
+        [name(&kernel.name), duration(kernel.waited_us()), whom.to_owned(), utc(build.record.began_ms)]
+    });
+    text.append(&table("  ", ["kernel", "waited", "for", "build began"], rows));
 }
 
 fn contents(text: &mut Text, target: &TargetReport, made_ms: u64) {
-    text.line(format_args!(
-        "{}: {}, {}",
-        target.target,
-        counted(target.kernels, "kernel"),
-        bytes(target.bytes)
-    ));
+    let kernels = counted(target.usage.entries.files, "kernel");
+    text.line(format_args!("{}: {kernels}, {}", target.target, size_text(&target.usage)));
     for (title, list, unnamed) in [
         ("framework", &target.frameworks, "opkeep"),
-        ("operator", &target.operators, "(unnamed)"),
+        ("operator", &target.operators, UNNAMED),
         ("unused", &target.unused, ""),
     ] {
         let shares = list.iter().filter(|share| share.kernels > 0);
@@ -164,27 +154,23 @@ fn contents(text: &mut Text, target: &TargetReport, made_ms: u64) {
     if !eviction.next.is_empty() {
         text.line(format_args!("  {when}, of {}:", counted(eviction.idle_kernels, "unused kernel")));
     }
-    let rows: Vec<_> = eviction
-        .next
-        .iter()
-        .take(MAX_ROWS)
-        .map(|next| {
-            let unused = Duration::from_millis(made_ms.saturating_sub(next.last_used_ms));
-            let kernel = next.kernel.as_deref().unwrap_or("(unnamed)");
-            vec![name(kernel), bytes(next.bytes), format!("used {}", ago(unused)), shortened(&next.key, 12)]
-        })
-        .collect();
-    text.append(&columns("    ", &rows));
+    let rows = eviction.next.iter().take(MAX_ROWS).map(|next| {
+        let unused = Duration::from_millis(made_ms.saturating_sub(next.last_used_ms));
+        let kernel = next.kernel.as_deref().unwrap_or(UNNAMED);
+        [name(kernel), bytes(next.bytes), ago(unused), digits(&next.key)]
+    });
+    text.append(&table("    ", ["operator", "size", "last used", "key"], rows));
     if !target.quarantined.is_empty() {
         text.line(format_args!("  {} quarantined:", counted(target.quarantined.len(), "kernel")));
     }
-    for entry in target.quarantined.iter().take(MAX_ROWS) {
+    let rows = target.quarantined.iter().take(MAX_ROWS).map(|entry| {
         let reason = entry.reason.as_deref().unwrap_or("no reason was written");
-        text.line(format_args!(
-            "    {} {}: {}",
-            utc(entry.at_ms),
-            shortened(&entry.key, 12),
-            shortened(reason, 200)
-        ));
-    }
+        [utc(entry.at_ms), digits(&entry.key), shortened(reason, 200)]
+    });
+    text.append(&table("    ", ["quarantined", "key", "reason"], rows));
+}
+
+/// Returns the first digits of a key, as `ls` has them, which `explain` takes.
+fn digits(key: &str) -> String {
+    key.chars().take(12).collect()
 }

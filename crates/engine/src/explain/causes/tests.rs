@@ -123,7 +123,7 @@ fn removed_quarantined_and_damaged_entries_are_one_cause_each() {
         is_compiled: host == "this",
     };
     let removed = |at_ms, host, evictions| MissExplanation {
-        former: Some(FormerEntry::Removed { stored: stored(at_ms, host), evictions }),
+        former: Some(FormerEntry::Removed { stored: stored(at_ms, host), evictions, cleared: 2 * evictions }),
         ..near()
     };
     let not_kept = |at_ms| MissExplanation {
@@ -169,7 +169,7 @@ fn removed_quarantined_and_damaged_entries_are_one_cause_each() {
         [None, None, Some(format!("expected SHA-256 {}", "1".repeat(64))).as_deref(), Some("7 bytes")]
     );
     let MissCause::Removed(removed) = &groups[0].cause else { panic!("{groups:?}") };
-    assert_eq!((removed.kernels, removed.evictions), (2, 4));
+    assert_eq!((removed.kernels, removed.evictions, removed.cleared), (2, 4, 8));
 }
 
 /// A toolchain that was in use before is compared, not blamed.

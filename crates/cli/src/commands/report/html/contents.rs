@@ -7,6 +7,7 @@ use super::super::time::{ago, duration, utc};
 use super::section::{paragraph, part, section};
 use super::table::{Cell, Table};
 use super::writer::{Attribute, Html, Id, Tag};
+use crate::input::stored_kernel::UNNAMED;
 use crate::ui::text::{bytes, counted};
 
 /// The number of rows of operators, and of quarantined entries.
@@ -19,7 +20,7 @@ pub(super) fn store(html: &mut Html, report: &Report) {
             return paragraph(html, "The store is empty.");
         }
         paragraph(html, limit_text(report));
-        let most = report.targets.iter().map(|target| target.bytes).max().unwrap_or(0);
+        let most = report.targets.iter().map(|target| target.usage.total().bytes).max().unwrap_or(0);
         let most = report.max_bytes.unwrap_or(0).max(most);
         let table = Table {
             id: Id::Named("targets"),
@@ -47,7 +48,7 @@ pub(super) fn store(html: &mut Html, report: &Report) {
                     "By operator, or a framework's name of the kernel",
                     "operator",
                     &target.operators,
-                    "(unnamed)",
+                    UNNAMED,
                 ),
                 ("unused", "By the time since the last use", "last used", &target.unused, ""),
                 ("ages", "By age", "made", &target.age, ""),
@@ -89,10 +90,10 @@ fn target_cells(target: &TargetReport, most: u64) -> Vec<Cell> {
     let count = |count: u64, figure| Cell::Number(count.to_string(), count, figure);
     vec![
         Cell::Name(target.target.clone()),
-        Cell::Bar(part(target.bytes, most), "compiled"),
-        Cell::Number(bytes(target.bytes), target.bytes, "target-bytes"),
-        count(target.kernels, "target-kernels"),
-        count(target.files, "target-files"),
+        Cell::Bar(part(target.usage.total().bytes, most), "compiled"),
+        Cell::Number(bytes(target.usage.total().bytes), target.usage.total().bytes, "target-bytes"),
+        count(target.usage.entries.files, "target-kernels"),
+        count(target.usage.total().files, "target-files"),
         count(target.hits, "target-hits"),
         count(target.misses, "target-misses"),
         Cell::Text(target.hit_rate().percent()),

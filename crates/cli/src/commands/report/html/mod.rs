@@ -91,7 +91,7 @@ fn summary(html: &mut Html, report: &Report) {
     let sum = |number: fn(&super::data::TargetReport) -> u64| {
         report.targets.iter().map(number).fold(0, u64::saturating_add)
     };
-    let (kernels, all) = (sum(|target| target.kernels), sum(|target| target.bytes));
+    let (kernels, all) = (sum(|target| target.usage.entries.files), sum(|target| target.usage.total().bytes));
     let damaged = sum(|target| target.quarantined.len() as u64);
     let item = |html: &mut Html, title: &str, shown: &str, value: u64, figure: &'static str| {
         html.element(Tag::Div, &[], |html| {

@@ -2,6 +2,8 @@ use std::collections::BTreeMap;
 
 use opkeep::{BuildPhases, BuildRecord, RecordedHits, RecordedKernel};
 
+use opkeep_store::{FileTotals, TargetUsage};
+
 use super::super::data::{
     BuildReport, EvictionReport, NextReport, QuarantinedReport, RecordsReport, Report, Share, TargetReport,
     operator_costs,
@@ -52,11 +54,12 @@ fn report(name: &str) -> Report {
     let builds =
         vec![build(1_764_331_265_000, name), build(1_764_331_264_000, name), build(1_764_000_000_000, name)];
     let share = |kernels, bytes| Share { name: Some(name.to_owned()), kernels, bytes };
+    let mut usage = TargetUsage::default();
+    (usage.entries, usage.records) =
+        (FileTotals { files: 7, bytes: 80_000 }, FileTotals { files: 2, bytes: 10_000 });
     let target = TargetReport {
         target: name.to_owned(),
-        kernels: 7,
-        files: 9,
-        bytes: 90_000,
+        usage,
         statistics: BTreeMap::new(),
         hits: 5,
         misses: 3,
