@@ -337,6 +337,35 @@ fn a_directory_of_another_user_stops_no_other_write() {
     }
 }
 
+/// As with a full disk: a store that cannot be written for a foreign file is read, with one warning, and the file stays.
+#[test]
+fn a_foreign_file_in_place_of_a_directory_stops_writes_only() {
+    for name in ["locks", "tmp", "quarantine"] {
+        let host = Host::new();
+        publish(build(claim(&host.cache(), "relu")), 1);
+        let path = host.target_dir().join(name);
+        fs::remove_dir_all(&path).unwrap();
+        fs::write(&path, "a user's").unwrap();
+        let cache = host.cache();
+        assert_eq!(hit(claim(&cache, "relu")), (1, Source::Local), "{name}");
+        for other in ["tanh", "sigmoid"] {
+            let (ticket, reason) = unshared(claim(&cache, other));
+            assert_eq!((reason, publish(ticket, 2).local), (UnsharedReason::ReadOnly, None), "{name}");
+        }
+        let [(WarningKind::Keeping, text)] = &host.warnings()[..] else { panic!("{name}: one warning") };
+        assert!(
+            text.starts_with(&format!(
+                "kernels are built and not kept: the cache directory `{}`",
+                path.display()
+            )),
+            "{text}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), b"a user's");
+        fs::remove_file(&path).unwrap();
+        publish(build(claim(&host.cache(), "tanh")), 2);
+    }
+}
+
 /// A client that panics is an engine that fails: the callers build.
 #[test]
 fn an_engine_that_panics_keeps_no_caller_waiting() {

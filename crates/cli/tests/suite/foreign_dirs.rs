@@ -148,3 +148,36 @@ fn a_link_or_directory_is_no_mark() {
         place.run(&["clear"]).ended_with(2).says("is not opkeep's");
     }
 }
+
+/// A foreign file in place of a directory that only writes need: hits are served, nothing is stored, and the file stays.
+#[test]
+fn a_foreign_file_in_place_of_a_directory_stops_writes_only() {
+    for name in ["locks", "tmp", "quarantine"] {
+        let place = Place::new();
+        let build = ["build", SQUARE, "--no-kernel-meta", "--format", "json"];
+        place.run(&build).ended_with(0);
+        let path = place.path(&format!("cache/v1/{}/{name}", host()));
+        fs::remove_dir_all(&path).unwrap();
+        fs::write(&path, "a user's").unwrap();
+        let other = place.write("other.info", square_of(7));
+        let mixed = [&build[..], &[other.to_str().unwrap()]].concat();
+        for _ in 0..2 {
+            let ran = place.run(&mixed).ended_with(0).says(&path.display().to_string());
+            assert_eq!((ran.count("reused"), ran.count("compiled")), (1, 1), "{name}: {ran:?}");
+            assert_eq!(ran.json()["warnings"].as_array().unwrap().len(), 1, "{name}: {ran:?}");
+            assert!(
+                ran.stderr.contains("kernels are built and not kept: ") && ran.stderr.contains("\nhelp: "),
+                "{ran:?}"
+            );
+        }
+        let doctor = place.run(&["doctor", "--target", "cpu"]).ended_with(0);
+        assert!(
+            doctor.stdout.contains("problem  store            kernels are built and not kept: "),
+            "{doctor:?}"
+        );
+        for command in [&["gc", "--max-size", "1"][..], &["repair"], &["verify"], &["clear"], &["stats"]] {
+            assert!(place.run(command).code.is_some(), "{command:?}");
+            assert_eq!(fs::read(&path).unwrap(), b"a user's", "{command:?}");
+        }
+    }
+}

@@ -37,11 +37,16 @@ pub struct TargetStore {
 const UNKNOWN: u8 = 0;
 const TRUSTED: u8 = 1;
 
+/// The directories that writes need, and look-ups do not.
+const FOR_WRITES: [&str; 3] = ["locks", "tmp", "quarantine"];
+
 impl Store {
     /// Opens the part of the store for `target`.
     ///
     /// # Errors
-    /// The name is not valid, or a directory cannot be created, is not trusted, or belongs to another program.
+    /// The name is not valid, or a directory cannot be created, is not trusted, or belongs to another program. Something else in place of
+    /// a directory that only writes need is an error only if the store is [written](crate::Access::ReadWrite): the
+    /// [reader](Self::reader) still has the target's entries.
     pub fn target(&self, target: &str) -> Result<TargetStore, StoreError> {
         if !directories::is_target_name(target) {
             return Err(StoreError::TargetName { target: target.to_owned() });
@@ -59,7 +64,7 @@ impl TargetStore {
         let exists = store.owned(&dir, Level::Target, creates)?.is_some()
             && store.directory(&dir.join("entries"), creates)?.is_some();
         if creates {
-            for name in ["locks", "tmp", "quarantine"] {
+            for name in FOR_WRITES {
                 store.directory(&dir.join(name), true)?;
             }
         }
@@ -82,6 +87,14 @@ impl TargetStore {
     /// Whether entries may be written.
     pub fn is_writable(&self) -> bool {
         self.store.config().access.writes()
+    }
+
+    /// Checks the directories that writes need, and look-ups do not. Missing ones are created by the next write.
+    ///
+    /// # Errors
+    /// Something else is in the place of one, or it is not trusted: then the store is opened for reading only.
+    pub fn check_directories(&self) -> Result<(), StoreError> {
+        FOR_WRITES.iter().try_for_each(|name| self.store.directory(&self.dir.join(name), false).map(drop))
     }
 
     /// Returns the path of the entry for `key`.

@@ -40,15 +40,23 @@ pub(super) fn rows(common: &CompileArgs) -> Vec<Row> {
             existing(store.root())
         }
         Ok(store) => {
-            let targets = store.targets().map_or(0, |targets| targets.len());
+            let names = store.targets().unwrap_or_default();
             rows.push(Row::ok(
                 "store",
-                format!("`{}`, {}", store.root().display(), counted(targets, "target")),
+                format!("`{}`, {}", store.root().display(), counted(names.len(), "target")),
             ));
             let warnings = store.limit_warnings().iter().map(ToString::to_string);
             let foreign = store.foreign().unwrap_or_default().into_iter();
             let foreign = foreign.map(|path| StoreError::Foreign { path }.to_string());
             rows.extend(warnings.chain(foreign).map(|warning| Row::note("store", warning)));
+            if mode.writes() {
+                let check = |name: &String| store.target(name)?.check_directories();
+                let errors = names.iter().filter_map(|name| check(name).err());
+                rows.extend(errors.map(|error| {
+                    let finding = format!("kernels are built and not kept: {error}");
+                    Row::problem("store", finding).help(OTHER_STORE)
+                }));
+            }
             Some(store.root().to_owned())
         }
     };
