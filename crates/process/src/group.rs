@@ -39,6 +39,16 @@ impl ProcessGroup {
     /// # Errors
     /// It could not be started.
     pub fn start(command: &mut Command, orphan: OnParentExit, sandbox: Sandbox<'_>) -> io::Result<Self> {
+        Self::start_with(command, orphan, sandbox, false)
+    }
+
+    /// Starts a program in the same way. If `keeps_descriptors`, it has the open files that this process inherited.
+    pub(crate) fn start_with(
+        command: &mut Command,
+        orphan: OnParentExit,
+        sandbox: Sandbox<'_>,
+        keeps_descriptors: bool,
+    ) -> io::Result<Self> {
         command.process_group(0);
         let signal = match orphan {
             OnParentExit::Kill => Signal::KILL,
@@ -46,6 +56,7 @@ impl ProcessGroup {
         };
         let steps = BeforeExec {
             when_orphaned: signal,
+            keeps_descriptors,
             ruleset: sandbox.domain.map(Domain::ruleset),
             observer: sandbox.observer.map(Observer::socket),
         };
@@ -102,7 +113,21 @@ impl ProcessGroup {
         Ok(status)
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Returns the status of a program that has ended. Its children run on.
+    ///
+    /// # Errors
+    /// As of [`end`](Self::end).
+    pub(crate) fn end_without_children(&mut self) -> io::Result<ExitStatus> {
+        if !self.is_own() {
+            return Err(io::Error::other("the program belongs to the parent process"));
+        }
+        let status = self.child.wait()?;
+        self.reaped = true;
+        Ok(status)
+    }
+
+    /// Sends a signal to the program and all its children that are in its group.
+    pub(crate) fn signal(&self, signal: Signal) {
         // Until the program is reaped, no other process has its number, so this signals only its own group.
         if let Some(group) = self.id().filter(|_| !self.reaped && self.is_own()) {
             // Usually the group is already gone.

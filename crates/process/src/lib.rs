@@ -1,14 +1,17 @@
 //! Runs compilers for backends: with exactly the environment that the backend gives, until a deadline, with bounded
 //! output, and without leaving a process behind. It names no compiler, since several backends use it.
 //!
-//! [`ProcessBuilder`] starts a program, [`RunningProcess`] waits for it. A [`ProcessGroup`] is a long-lived program
+//! [`ProcessBuilder`] starts a program, [`RunningProcess`] waits for it. [`ForwardingProcess`] runs one as if its caller had started
+//! it: with inherited input, and both outputs as they come. A [`ProcessGroup`] is a long-lived program
 //! with all its children. A [`Sandbox`] confines a program to the files that a key covers, or observes which files it
 //! reads.
 
 mod ending;
 mod error;
 mod ffi;
+mod forwarding;
 mod group;
+mod inherited;
 mod log;
 mod output;
 mod probe_dir;
@@ -17,11 +20,14 @@ mod process_output;
 mod running_process;
 mod sandbox;
 mod shortage;
+mod signals;
 
 pub use ending::ending;
 pub use error::ProcessError;
 pub use ffi::landlock_abi;
+pub use forwarding::{Forwarded, ForwardingProcess, Stream};
 pub use group::{OnParentExit, ProcessGroup};
+pub use inherited::InheritedInputs;
 pub use log::keep_log;
 pub use output::{Output, tail};
 pub use probe_dir::ProbeDir;
@@ -30,6 +36,7 @@ pub use process_output::ProcessOutput;
 pub use running_process::RunningProcess;
 pub use sandbox::{
     Declared, DigestFile, Domain, DomainBuilder, DomainError, Found, Inputs, InputsError, Observation,
-    Observer, Program, Sandbox, UNKEYED, Unchanged, Unkeyed,
+    Observer, Program, Sandbox, UNKEYED, Unchanged, Unkeyed, Written,
 };
 pub use shortage::is_short_of_resources;
+pub use signals::SignalRelay;

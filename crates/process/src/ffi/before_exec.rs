@@ -21,14 +21,16 @@ const FIRST_INHERITED: libc::c_uint = 3;
 pub(crate) struct BeforeExec {
     /// The signal that the kernel sends to it when the thread that started it ends for any reason.
     pub(crate) when_orphaned: Signal,
+    /// Whether the program keeps the descriptors that this process inherited or left open.
+    pub(crate) keeps_descriptors: bool,
     /// A Landlock ruleset.
     pub(crate) ruleset: Option<Arc<OwnedFd>>,
     /// The socket that takes the descriptor of its reported system calls.
     pub(crate) observer: Option<Arc<OwnedFd>>,
 }
 
-/// Makes `command` apply `steps` in the child, between fork and exec. Descriptors that this process inherited or left
-/// open are closed in the program: no key could cover the data that it reads through them.
+/// Makes `command` apply `steps` in the child, between fork and exec. Unless `steps` keep them, descriptors that this process
+/// inherited or left open are closed in the program: no key could cover the data that it reads through them.
 pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
     let parent = getpid();
     let is_confined = steps.ruleset.is_some() || steps.observer.is_some();
@@ -43,7 +45,9 @@ pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
         // ignores the signal, and programs inherit that.
         // SAFETY: the default action is no function that could be called.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
-        close_inherited()?;
+        if !steps.keeps_descriptors {
+            close_inherited()?;
+        }
         if is_confined {
             call(|| {
                 let [on, none]: [libc::c_ulong; 2] = [1, 0];

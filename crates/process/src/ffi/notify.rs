@@ -31,6 +31,12 @@ pub(crate) enum Call {
     Rename,
     /// Creates a directory, unless the path exists.
     MakeDirectory,
+    /// Creates a link, a pipe or a device, unless the path exists.
+    MakeSpecial,
+    /// Changes the length of a file.
+    Truncate,
+    /// Removes a file or an empty directory.
+    Remove,
 }
 
 /// The positions of the arguments that name a file: its directory's descriptor, and its name.
@@ -49,7 +55,8 @@ const PLAIN: Arguments = Arguments { dir: None, name: 0 };
 const WATCHED: &[libc::c_long] = &[
     libc::SYS_openat, libc::SYS_openat2, libc::SYS_execve, libc::SYS_execveat, libc::SYS_faccessat,
     libc::SYS_faccessat2, libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_readlinkat, libc::SYS_chdir,
-    libc::SYS_linkat, libc::SYS_renameat2, libc::SYS_statfs, libc::SYS_mkdirat,
+    libc::SYS_linkat, libc::SYS_renameat2, libc::SYS_statfs, libc::SYS_mkdirat, libc::SYS_mknodat,
+    libc::SYS_symlinkat, libc::SYS_truncate, libc::SYS_unlinkat,
     #[cfg(target_arch = "x86_64")] libc::SYS_renameat,
     #[cfg(target_arch = "x86_64")] libc::SYS_link,
     #[cfg(target_arch = "x86_64")] libc::SYS_rename,
@@ -59,6 +66,11 @@ const WATCHED: &[libc::c_long] = &[
     #[cfg(target_arch = "x86_64")] libc::SYS_lstat,
     #[cfg(target_arch = "x86_64")] libc::SYS_readlink,
     #[cfg(target_arch = "x86_64")] libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")] libc::SYS_creat,
+    #[cfg(target_arch = "x86_64")] libc::SYS_mknod,
+    #[cfg(target_arch = "x86_64")] libc::SYS_symlink,
+    #[cfg(target_arch = "x86_64")] libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")] libc::SYS_rmdir,
 ];
 
 /// The calls that fail with "not permitted": with each of them a program can open a file, or change the meaning of a
@@ -323,9 +335,18 @@ impl Waiting {
             libc::SYS_renameat | libc::SYS_link | libc::SYS_rename => Call::Rename,
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => Call::Open { flags: self.args[1] as i32 },
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_creat => Call::Open { flags: libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC },
             libc::SYS_mkdirat => Call::MakeDirectory,
             #[cfg(target_arch = "x86_64")]
             libc::SYS_mkdir => Call::MakeDirectory,
+            libc::SYS_mknodat | libc::SYS_symlinkat => Call::MakeSpecial,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_mknod | libc::SYS_symlink => Call::MakeSpecial,
+            libc::SYS_truncate => Call::Truncate,
+            libc::SYS_unlinkat => Call::Remove,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_unlink | libc::SYS_rmdir => Call::Remove,
             _ => Call::Look,
         })
     }
@@ -351,6 +372,11 @@ impl Waiting {
             None => (None, self.args[1]),
         };
         Ok((dir.filter(|dir| *dir != libc::AT_FDCWD), self.text(name, MAX_PATH)?))
+    }
+
+    /// Whether a call that renames gives the old name to the file that had the new one.
+    pub(crate) fn is_exchange(&self) -> bool {
+        self.number == libc::SYS_renameat2 && self.args[4] & u64::from(libc::RENAME_EXCHANGE) != 0
     }
 
     pub(crate) fn is_exec(&self) -> bool {
@@ -383,7 +409,14 @@ impl Waiting {
             }
             #[cfg(target_arch = "x86_64")]
             libc::SYS_link | libc::SYS_rename | libc::SYS_mkdir => PLAIN,
-            libc::SYS_execve | libc::SYS_chdir | libc::SYS_statfs => Arguments { dir: None, name: 0 },
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_creat | libc::SYS_mknod | libc::SYS_unlink | libc::SYS_rmdir => PLAIN,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_symlink => Arguments { dir: None, name: 1 },
+            libc::SYS_symlinkat => Arguments { dir: Some(1), name: 2 },
+            libc::SYS_execve | libc::SYS_chdir | libc::SYS_statfs | libc::SYS_truncate => {
+                Arguments { dir: None, name: 0 }
+            }
             _ => AT,
         }
     }

@@ -3,8 +3,9 @@
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 
 use crate::ffi::{Listener, Wait};
@@ -28,11 +29,29 @@ pub(super) fn is_ready(fd: &impl AsFd, stopped: &io::PipeReader) -> io::Result<b
     }
 }
 
-/// Whether no process is left that could make a call.
-pub(super) fn has_ended(listener: &Listener) -> io::Result<bool> {
+/// The state of a program's calls when the observation is about to end.
+pub(super) enum LastCall {
+    /// A call waits.
+    Waits,
+    /// No process is left that could make a call.
+    Ended,
+    /// A process still runs after the wait.
+    Running,
+}
+
+/// Waits for the end of all processes that are observed, or for a call, for at most `most`.
+pub(super) fn last_call(listener: &Listener, most: Duration) -> io::Result<LastCall> {
+    let most = Timespec::try_from(most).map_err(io::Error::other)?;
     let mut fds = [PollFd::new(listener, PollFlags::IN)];
-    poll(&mut fds, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 }))?;
-    Ok(fds[0].revents().contains(PollFlags::HUP))
+    match poll(&mut fds, Some(&most)) {
+        Err(rustix::io::Errno::INTR) => {}
+        polled => drop(polled?),
+    }
+    Ok(match fds[0].revents() {
+        ready if ready.contains(PollFlags::IN) => LastCall::Waits,
+        ready if ready.contains(PollFlags::HUP) => LastCall::Ended,
+        _ => LastCall::Running,
+    })
 }
 
 /// The descriptor that a child sends; `None` if the child ended before.

@@ -1,5 +1,6 @@
 //! The content of directories.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,20 @@ use opkeep_text::counted;
 
 /// A digest of the sorted names in a directory, each with whether it is a file, a directory or a link.
 pub(super) fn names(path: &Path) -> io::Result<Digest> {
+    list(path).map(|names| digest_of_names(&names))
+}
+
+/// The sorted names in a directory.
+pub(super) fn list(path: &Path) -> io::Result<Vec<(OsString, FileKind)>> {
     let mut names = Fs::new().list(path)?;
     names.sort_unstable();
+    Ok(names)
+}
+
+/// A digest of sorted names.
+pub(super) fn digest_of_names(names: &[(OsString, FileKind)]) -> Digest {
     let mut bytes = Vec::new();
-    for (name, kind) in &names {
+    for (name, kind) in names {
         bytes.extend_from_slice(name.as_bytes());
         bytes.extend([
             0,
@@ -25,7 +36,7 @@ pub(super) fn names(path: &Path) -> io::Result<Digest> {
             },
         ]);
     }
-    Ok(Digest::of(&bytes))
+    Digest::of(&bytes)
 }
 
 /// All files below the directory `path`, and all directories including itself, each list sorted by name. Links to

@@ -36,13 +36,15 @@ mod listening;
 mod listing;
 mod observation;
 mod observer;
+mod paths;
 mod proc;
 mod reported_calls;
 mod unkeyed;
+mod writes;
 
 pub use domain::{Domain, DomainBuilder, DomainError};
 pub use inputs::{Declared, DigestFile, Inputs, InputsError, Unchanged};
-pub use observation::{Found, Observation, Program};
+pub use observation::{Found, Observation, Program, Written};
 pub use observer::Observer;
 pub use unkeyed::{UNKEYED, Unkeyed};
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use opkeep_digest::Digest;
-use opkeep_fs::Fs;
+use opkeep_fs::{FileKind, Fs};
 use serde::{Deserialize, Serialize};
 
 /// The files outside their work directory that a program and all that it started looked at.
@@ -30,11 +30,31 @@ pub struct Observation {
     /// Files outside the work directory that the programs created and opened for reading. A [`Domain`](super::Domain)
     /// denies that unless it covers them.
     pub own: BTreeSet<PathBuf>,
+    /// The names in each listed directory at its first listing, sorted, each with its kind.
+    pub names: BTreeMap<PathBuf, Vec<(OsString, FileKind)>>,
+    /// Files, links and directories outside the work directory that the programs created or wrote, and that exist at the end, by
+    /// the paths that the programs used.
+    pub written: BTreeMap<PathBuf, Written>,
+    /// Files outside the work directory that existed before, and that the programs removed.
+    pub removed: BTreeSet<PathBuf>,
+    /// Paths that were looked at or opened for reading twice, and were in another state the second time, without a write of the
+    /// programs.
+    pub changed: BTreeSet<PathBuf>,
+    /// Whether a process still ran when the observation ended.
+    pub outlived: bool,
     /// The reason why the observation may be incomplete.
     pub incomplete: Option<Arc<io::Error>>,
     /// A program whose system calls are of another architecture, such as 32-bit programs: they cannot be observed, and
     /// were denied.
     pub foreign: Option<PathBuf>,
+}
+
+/// A path that the programs wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Whether all of it is the programs' own: they created it, or truncated it before they wrote. If not, a part may be older. A
+    /// directory that was moved there is not known as a whole.
+    pub is_whole: bool,
 }
 
 /// One program.
@@ -158,6 +178,11 @@ impl Found {
         matches!(self.kind, PathKind::Directory { .. })
     }
 
+    /// Whether it is a pipe, a socket or a device.
+    pub fn is_special(&self) -> bool {
+        matches!(self.kind, PathKind::Other { .. })
+    }
+
     /// Whether it is a symbolic link.
     pub fn is_link(&self) -> bool {
         self.link.is_some()
@@ -184,13 +209,13 @@ impl Found {
     }
 
     /// Whether the same file is there, unchanged.
-    pub(crate) fn is_same(&self, path: &Path) -> bool {
+    pub fn is_same(&self, path: &Path) -> bool {
         Self::at(path) == *self
     }
 
     /// Whether a program that looks at `path` without reading sees the same: that it is missing, a directory, or a file
     /// with the same size, date, permissions and owner.
-    pub(crate) fn still_holds(&self, path: &Path) -> bool {
+    pub fn still_holds(&self, path: &Path) -> bool {
         let (now, link) = metadata_and_link(path);
         let same = match (&self.kind, now) {
             (PathKind::Nothing, now) => now.is_none(),

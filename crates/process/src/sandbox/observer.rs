@@ -15,26 +15,30 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use opkeep_digest::Digest;
 use opkeep_fs::{FileState, Fs, unix};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::interpreter::interpreter;
-use super::listening::{has_ended, is_ready, receive};
-use super::listing::names;
+use super::listening::{LastCall, is_ready, last_call, receive};
+use super::listing::{digest_of_names, list};
 use super::observation::Found;
+use super::paths::{digest, resolved};
 use super::proc::{link, process_of, resolve};
 use super::reported_calls::ReportedCalls;
+use super::writes::Writes;
 use super::{Observation, Program};
-use crate::ffi::{Call, Received, Waiting, can_listen};
+use crate::ffi::{Call, Listener, Received, Waiting, can_listen};
 
 /// The resolution of the clock that dates files.
 const CLOCK_STEP: Duration = Duration::from_millis(20);
 
 /// How often a program is run whose calls a signal interrupts.
 const MAX_RUNS: usize = 20;
+
+/// The longest wait for the end of programs that were killed, or that end after the one which started them.
+const END_TIME: Duration = Duration::from_millis(200);
 
 /// A script may name a script as its interpreter, and so on; the kernel follows five.
 const MAX_INTERPRETERS: usize = 6;
@@ -66,6 +70,8 @@ impl Observer {
             seen: Observation::default(),
             written: BTreeSet::new(),
             created: BTreeSet::new(),
+            writes: Writes::default(),
+            has_ended: false,
             since: just_now(),
             order: BTreeMap::new(),
             threads: BTreeMap::new(),
@@ -110,6 +116,21 @@ impl Observer {
         locked(&self.watch).take()
     }
 
+    /// Whether all programs have ended, after a wait of at most `most`: not only the one that started the others.
+    pub fn has_ended(&self, most: Duration) -> bool {
+        const STEP: Duration = Duration::from_millis(1);
+        let began = Instant::now();
+        loop {
+            if locked(&self.watch).has_ended || self.thread.is_finished() {
+                return true;
+            }
+            if began.elapsed() >= most {
+                return false;
+            }
+            std::thread::sleep(STEP);
+        }
+    }
+
     /// Whether this host lets programs be observed, as far as that shows without a program.
     pub fn is_available() -> bool {
         can_listen()
@@ -144,6 +165,10 @@ struct Watch {
     written: BTreeSet<PathBuf>,
     /// Files and directories outside the work directory that the programs were about to create, with links resolved.
     created: BTreeSet<PathBuf>,
+    /// Paths outside the work directory that the programs were about to write.
+    writes: Writes,
+    /// Whether no process is left that could make a call.
+    has_ended: bool,
     /// The start of the observation, in nanoseconds since 1970: older files existed before.
     since: i64,
     /// The index of each process's current program, by process number.
@@ -162,33 +187,48 @@ fn observe(watch: &Mutex<Watch>, socket: &OwnedFd, stopped: &io::PipeReader) -> 
     }
     let Some(listener) = receive(socket)? else { return Ok(()) };
     while is_ready(&listener, stopped)? {
-        let waiting = match listener.receive()? {
-            Received::Call(waiting) => waiting,
-            Received::Nothing => continue,
-            Received::Ended => {
-                locked(watch).calls.has_lost = true;
-                // All of its processes have ended, or only the one that waited.
-                if has_ended(&listener)? {
-                    return Ok(());
-                }
-                continue;
-            }
-        };
-        // Locked until the answer, so that no observation is taken in which the call is missing.
-        let mut guard = locked(watch);
-        guard.calls.add(&waiting);
-        let found = guard.look(&waiting);
-        // The thread may be gone, and its number be another thread's by now.
-        if listener.still_waits(&waiting)
-            && let Err(error) = found
-        {
-            guard.miss(error);
-        }
-        if !listener.answer(&waiting) && listener.may_be_interrupted() {
-            guard.calls.unanswered.push(waiting);
+        if !observe_call(watch, &listener)? {
+            locked(watch).calls.has_lost = true;
         }
     }
+    let deadline = Instant::now() + END_TIME;
+    loop {
+        match last_call(&listener, deadline.saturating_duration_since(Instant::now()))? {
+            // A call that is lost now belongs to a process that was killed.
+            LastCall::Waits => drop(observe_call(watch, &listener)?),
+            LastCall::Ended => break,
+            LastCall::Running if Instant::now() < deadline => {}
+            LastCall::Running => {
+                locked(watch).seen.outlived = true;
+                return Ok(());
+            }
+        }
+    }
+    locked(watch).has_ended = true;
     Ok(())
+}
+
+/// Observes the call that waits. Returns false if it has ended by itself before.
+fn observe_call(watch: &Mutex<Watch>, listener: &Listener) -> io::Result<bool> {
+    let waiting = match listener.receive()? {
+        Received::Call(waiting) => waiting,
+        Received::Nothing => return Ok(true),
+        Received::Ended => return Ok(false),
+    };
+    // Locked until the answer, so that no observation is taken in which the call is missing.
+    let mut guard = locked(watch);
+    guard.calls.add(&waiting);
+    let found = guard.look(&waiting);
+    // The thread may be gone, and its number be another thread's by now.
+    if listener.still_waits(&waiting)
+        && let Err(error) = found
+    {
+        guard.miss(error);
+    }
+    if !listener.answer(&waiting) && listener.may_be_interrupted() {
+        guard.calls.unanswered.push(waiting);
+    }
+    Ok(true)
 }
 
 /// The error of an observation in which a call ended by itself: by a signal, after which the program may go on as if a
@@ -222,6 +262,8 @@ impl Watch {
         let name = waiting.name()?;
         let path = match resolve(waiting, waiting.dir(), name)? {
             Some(path) => path,
+            // An open file gets a name: nothing is known of its content.
+            None if call == Call::Rename => return self.rename(waiting, None),
             // The call means the open file itself, which was observed when it was opened, or is no file.
             None if call != Call::Exec => return Ok(()),
             None => return Err(io::Error::other("a program without a name was executed")),
@@ -232,21 +274,59 @@ impl Watch {
             Call::Open { flags } => self.open(waiting, path, flags),
             Call::Look => self.observe_look(waiting, path),
             Call::MakeDirectory if Found::at(&path).is_nothing() => {
+                self.add_written(&path, true);
                 self.add_created(path);
                 Ok(())
             }
             // Another process holds this lock: a matter of timing, not of content.
             Call::MakeDirectory => Ok(()),
-            Call::Rename => {
-                if self.is_in_work_dir(&path) || self.is_created(&path) {
-                    let (dir, name) = waiting.new_name()?;
-                    // The call may fail if the new name exists.
-                    let new = resolve(waiting, dir, name)?.filter(|path| Found::at(path).is_nothing());
-                    new.into_iter().for_each(|path| self.add_created(path));
+            Call::MakeSpecial if Found::at(&path).is_nothing() => {
+                self.add_written(&path, true);
+                Ok(())
+            }
+            Call::MakeSpecial => Ok(()),
+            Call::Truncate => {
+                self.add_written(&path, self.writes.is_whole(&path));
+                Ok(())
+            }
+            Call::Remove => {
+                let exists = Fs::new().symlink_metadata(&path).is_ok();
+                if exists && !self.has_name_in_work_dir(&path) && !self.is_created(&path) {
+                    self.writes.remove(path);
                 }
+                Ok(())
+            }
+            Call::Rename => {
+                self.rename(waiting, Some(&path))?;
                 // A file that is renamed into the work directory can be read there without being opened here.
                 self.open(waiting, path, libc::O_RDONLY)
             }
+        }
+    }
+
+    /// Records the new name of a file: `old`, or an open file.
+    fn rename(&mut self, waiting: &Waiting, old: Option<&Path>) -> io::Result<()> {
+        let (dir, name) = waiting.new_name()?;
+        let Some(new) = resolve(waiting, dir, name)? else { return Ok(()) };
+        let is_own = old.is_some_and(|old| self.is_in_work_dir(old) || self.is_created(old));
+        let is_whole = |path: &Path| self.is_in_work_dir(path) || self.writes.is_whole(path);
+        let is_whole = old.is_some_and(|old| is_whole(old) && !Found::at(old).is_directory());
+        self.add_written(&new, is_whole && !waiting.is_exchange());
+        if let Some(old) = old.filter(|_| waiting.is_exchange()) {
+            self.add_written(old, false);
+        }
+        // The call may fail if the new name exists.
+        if is_own && Found::at(&new).is_nothing() {
+            self.add_created(new);
+        }
+        Ok(())
+    }
+
+    /// Records that the programs write a path, unless it is in the work directory.
+    fn add_written(&mut self, path: &Path, is_whole: bool) {
+        if !self.has_name_in_work_dir(path) {
+            let path = self.recorded_path(path.to_owned());
+            self.writes.add(&path, &Found::at(&path), is_whole);
         }
     }
 
@@ -265,7 +345,7 @@ impl Watch {
                 program.intermediate.extend(digest(&file).ok());
             } else {
                 let file = self.recorded_path(file.clone());
-                self.seen.read.insert(file.clone(), Found::at(&file));
+                self.read(file.clone(), Found::at(&file));
                 program.read.push(file.clone());
             }
             match interpreter(&file)? {
@@ -290,7 +370,15 @@ impl Watch {
         }
         let found = Found::at(&path);
         let is_created = self.is_created(&path);
-        if self.is_in_work_dir(&path) || is_created {
+        let is_in_work_dir = self.is_in_work_dir(&path);
+        let is_outside = match found.is_nothing() {
+            true => !self.has_name_in_work_dir(&path),
+            false => !is_in_work_dir,
+        };
+        if is_outside {
+            self.writes.open(&self.recorded_path(path.clone()), flags, &found);
+        }
+        if is_in_work_dir || is_created {
             if is_created && !replaces {
                 self.seen.own.insert(path.clone());
             }
@@ -328,17 +416,26 @@ impl Watch {
             self.program(waiting)?.looked_at.insert(path.clone());
             self.look_at(path);
         } else if found.is_directory() {
-            let names = names(&path)?;
+            let names = list(&path)?;
             self.program(waiting)?.listed.insert(path.clone());
-            self.seen.listed.insert(path, names);
+            self.seen.listed.insert(path.clone(), digest_of_names(&names));
+            self.seen.names.entry(path).or_insert(names);
         } else {
             let program = self.program(waiting)?;
             if !program.read.contains(&path) {
                 program.read.push(path.clone());
             }
-            self.seen.read.insert(path, found);
+            self.read(path, found);
         }
         Ok(())
+    }
+
+    /// Records a file that is opened for reading.
+    fn read(&mut self, path: PathBuf, found: Found) {
+        let before = self.seen.read.insert(path.clone(), found.clone());
+        if before.is_some_and(|before| before != found) {
+            self.seen.changed.insert(path);
+        }
     }
 
     /// The path to record for a file outside the work directory: the real path if a link in the work directory, or in a
@@ -346,7 +443,7 @@ impl Watch {
     fn recorded_path(&self, path: PathBuf) -> PathBuf {
         let is_made = || path.parent().is_some_and(|parent| self.is_created(parent));
         match self.work_dirs.iter().any(|dir| path.starts_with(dir)) || is_made() {
-            true => Fs::new().real_path(&path).unwrap_or(path),
+            true => resolved(&path),
             false => path,
         }
     }
@@ -376,7 +473,10 @@ impl Watch {
             return;
         }
         let found = Found::at(&path);
-        self.seen.looked_at.insert(path, found);
+        let before = self.seen.looked_at.insert(path.clone(), found.clone());
+        if before.is_some_and(|before| before != found) {
+            self.seen.changed.insert(path);
+        }
     }
 
     /// Records a path that the programs create, unless it is in the work directory.
@@ -405,6 +505,14 @@ impl Watch {
         match Fs::new().real_path(path) {
             Ok(real) => is_within(&real),
             Err(_) => is_plain && is_within(path),
+        }
+    }
+
+    /// Whether the directory of a name, which may be that of a link or of nothing, is in the work directory.
+    fn has_name_in_work_dir(&self, path: &Path) -> bool {
+        match path.parent().map(|parent| Fs::new().real_path(parent)) {
+            Some(Ok(parent)) => self.work_dirs.iter().any(|dir| parent.starts_with(dir)),
+            _ => self.is_in_work_dir(path),
         }
     }
 
@@ -471,26 +579,11 @@ impl Watch {
                 *found = found.clone().by_permissions();
             }
         }
+        (seen.written, seen.removed) = self.writes.take(self.since);
         // Files that one job of a worker leaves behind do not belong to the next one.
         self.created.clear();
         self.written.clear();
         self.since = just_now();
         seen
     }
-}
-
-/// A path without links; if it is missing, its parent without links.
-fn resolved(path: &Path) -> PathBuf {
-    let real = |path| Fs::new().real_path(path);
-    if let Ok(real) = real(path) {
-        return real;
-    }
-    match (path.parent().map(real), path.file_name()) {
-        (Some(Ok(parent)), Some(name)) => parent.join(name),
-        _ => path.to_owned(),
-    }
-}
-
-fn digest(path: &Path) -> io::Result<Digest> {
-    Digest::of_reader(Fs::new().open(path)?)
 }

@@ -1,4 +1,6 @@
 //! Tests with real programs.
 
 mod forks;
+mod forwarding;
 mod sandbox;
+mod writes;

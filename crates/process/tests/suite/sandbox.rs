@@ -21,22 +21,22 @@ fn files(path: &Path) -> io::Result<Digest> {
 }
 
 /// A directory for the files of a test, with a work directory in it.
-struct Bench {
+pub(crate) struct Bench {
     dir: tempfile::TempDir,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("work")).unwrap();
         Self { dir }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text.replace("{}", self.dir.path().to_str().unwrap())).unwrap();
@@ -67,7 +67,7 @@ impl Bench {
     }
 
     /// Runs a script until it is observed completely, as a caller does.
-    fn observe(&self, script: &str) -> (ProcessOutput, Observation) {
+    pub(crate) fn observe(&self, script: &str) -> (ProcessOutput, Observation) {
         for attempt in 1.. {
             let observer = Observer::start(&self.path("work")).unwrap();
             let ended = self.run(script, Sandbox { observer: Some(&observer), domain: None }).unwrap();
@@ -247,7 +247,7 @@ fn names_that_a_program_makes_up_are_not_watched() {
 }
 
 /// Compiles a C program to `{}/program`.
-fn compile(bench: &Bench, source: &str) {
+pub(crate) fn compile(bench: &Bench, source: &str) {
     let source = bench.write("program.c", source);
     let compile = format!("cc -o {{}}/program {}", source.display());
     let ended = bench.run(&compile, Sandbox::default()).unwrap();

@@ -1,0 +1,24 @@
+//! Paths as an observation records them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use opkeep_digest::Digest;
+use opkeep_fs::Fs;
+
+/// A path without links; if it is missing, its parent without links.
+pub(super) fn resolved(path: &Path) -> PathBuf {
+    let real = |path| Fs::new().real_path(path);
+    if let Ok(real) = real(path) {
+        return real;
+    }
+    match (path.parent().map(real), path.file_name()) {
+        (Some(Ok(parent)), Some(name)) => parent.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// The digest of a file's content.
+pub(super) fn digest(path: &Path) -> io::Result<Digest> {
+    Digest::of_reader(Fs::new().open(path)?)
+}

@@ -1,0 +1,74 @@
+//! The paths that observed programs write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use opkeep_fs::{FileState, Fs};
+
+use super::{Found, Written};
+
+/// The paths outside the work directory that the programs were about to write. Each call may have failed: what has not
+/// changed at the end was not written.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    written: BTreeMap<PathBuf, Write>,
+    removed: BTreeSet<PathBuf>,
+}
+
+#[derive(Debug)]
+struct Write {
+    /// The state before the first write.
+    before: Found,
+    is_whole: bool,
+}
+
+impl Writes {
+    /// Adds a file that is opened with these flags, in the state `before`.
+    pub(super) fn open(&mut self, path: &Path, flags: i32, before: &Found) {
+        let creates = flags & libc::O_CREAT != 0 && before.is_nothing();
+        let truncates = flags & libc::O_TRUNC != 0 && before.is_file();
+        let fails = before.is_nothing() && !creates
+            || flags & libc::O_EXCL != 0 && flags & libc::O_CREAT != 0 && !before.is_nothing();
+        let is_unnamed = flags & libc::O_TMPFILE == libc::O_TMPFILE;
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || creates || truncates;
+        if writes && !fails && !is_unnamed && flags & libc::O_PATH == 0 && !before.is_special() {
+            self.add(path, before, creates || truncates || self.is_whole(path));
+        }
+    }
+
+    /// Adds a path that the programs create, or that they give to a file whose content is their own if `is_whole`.
+    pub(super) fn add(&mut self, path: &Path, before: &Found, is_whole: bool) {
+        // The kernel's own files have no content that a later run could miss.
+        if path.starts_with("/proc") || path.starts_with("/sys") {
+            return;
+        }
+        match self.written.get_mut(path) {
+            Some(write) => write.is_whole = is_whole,
+            None => drop(self.written.insert(path.to_owned(), Write { before: before.clone(), is_whole })),
+        }
+    }
+
+    /// Adds a path that is removed, and that the programs did not create.
+    pub(super) fn remove(&mut self, path: PathBuf) {
+        self.removed.insert(path);
+    }
+
+    /// Whether all of a file is known to be the programs' own.
+    pub(super) fn is_whole(&self, path: &Path) -> bool {
+        self.written.get(path).is_some_and(|write| write.is_whole)
+    }
+
+    /// The paths that exist and were changed, of which the observation began at `since`, in nanoseconds since 1970; and the
+    /// removed ones that are still missing.
+    pub(super) fn take(&mut self, since: i64) -> (BTreeMap<PathBuf, Written>, BTreeSet<PathBuf>) {
+        let (written, removed) = (std::mem::take(&mut self.written), std::mem::take(&mut self.removed));
+        let kept = written.into_iter().filter_map(|(path, Write { before, is_whole })| {
+            let found = Fs::new().symlink_metadata(&path).ok()?;
+            // Two changes within the resolution of the clock can leave the same state.
+            let is_unchanged = before.is_same(&path) && FileState::of(&found).ctime < since;
+            (!is_unchanged).then_some((path, Written { is_whole }))
+        });
+        let is_missing = |path: &PathBuf| Fs::new().symlink_metadata(path).is_err();
+        (kept.collect(), removed.into_iter().filter(is_missing).collect())
+    }
+}
