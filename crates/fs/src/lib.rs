@@ -41,6 +41,7 @@ mod ffi;
 mod fork_safe;
 mod limits;
 mod lock;
+mod new_file;
 mod open_files;
 mod output;
 mod parallel;

@@ -1,26 +1,21 @@
 //! A file that is written piece by piece, and gets its name when it is complete.
 
 use std::fmt;
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
-use tempfile::NamedTempFile;
-
 use crate::call::{FsOp, Watch};
+use crate::new_file::NewFile;
 use crate::process::ProcessId;
-use crate::system::{Fs, TEMP};
-use crate::temporaries::Listed;
+use crate::system::Fs;
+use rustix::io::Errno;
 
-/// A new file under a temporary name beside its final one. Removed when dropped, unless it was published; the copy in a forked
-/// child removes nothing.
+/// A new file in the directory of its final name: without a name where the file system can, so that a kill leaves nothing; elsewhere with
+/// a temporary one. Removed when dropped, unless it was published; the copy in a forked child removes nothing.
 pub struct OutputFile {
     /// `None` after it was published.
-    temp: Option<NamedTempFile>,
-    /// Dropped after the file.
-    _listed: Listed,
+    new: Option<NewFile>,
     path: PathBuf,
     watch: Watch,
     process: ProcessId,
@@ -28,7 +23,7 @@ pub struct OutputFile {
 
 impl Fs {
     /// Creates a file that [`publish`](OutputFile::publish) gives the name `path`, where it replaces a file or a link. Its mode is
-    /// `mode` less the umask. What is read from it until then is at the temporary name only.
+    /// `mode` less the umask.
     ///
     /// # Errors
     /// That of the system, and if a directory, a pipe or a device has that name.
@@ -43,15 +38,12 @@ impl Fs {
             _ => {}
         }
         self.watch().may(FsOp::Create, path)?;
-        let permissions = Permissions::from_mode(mode);
         self.metadata(dir)?;
-        let temp = tempfile::Builder::new().prefix(TEMP).permissions(permissions).tempfile_in(dir);
         // The text of the error has the temporary name, which helps no user.
-        let temp = temp.map_err(|error| io::Error::from(error.kind()))?;
-        let listed = Listed::file(temp.path());
+        let new = NewFile::create(dir, mode).map_err(|error| io::Error::from(error.kind()))?;
         let path = dir.join(name);
         let (watch, process) = (self.watch().clone(), ProcessId::current());
-        Ok(OutputFile { temp: Some(temp), _listed: listed, path, watch, process })
+        Ok(OutputFile { new: Some(new), path, watch, process })
     }
 
     /// Creates a file without a name in `dir`, which ends with its last descriptor.
@@ -70,12 +62,11 @@ impl OutputFile {
     /// # Errors
     /// That of the system: a full disk or quota may show only here. The file is removed, and what has the name stays.
     pub fn publish(mut self) -> io::Result<()> {
-        let Some(temp) = self.temp.as_ref() else { return Ok(()) };
-        self.watch.may(FsOp::SyncData, temp.path())?;
-        temp.as_file().sync_data()?;
-        self.watch.permit(FsOp::Rename, temp.path(), Some(&self.path), 0)?;
-        let Some(temp) = self.temp.take() else { return Ok(()) };
-        temp.persist(&self.path).map(drop).map_err(|error| error.error)
+        let Some(new) = self.new.as_ref() else { return Ok(()) };
+        self.watch.may(FsOp::SyncData, &new.path())?;
+        new.file().sync_data()?;
+        self.watch.permit(FsOp::Rename, &new.path(), Some(&self.path), 0)?;
+        self.new.take().map_or(Ok(()), |new| new.publish(&self.path))
     }
 }
 
@@ -87,12 +78,17 @@ impl fmt::Debug for OutputFile {
 
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(temp) = self.temp.as_mut() else { return Ok(0) };
-        if let Some(short) = self.watch.permit(FsOp::Write, temp.path(), None, bytes.len())? {
-            temp.write_all(&bytes[..short.min(bytes.len())])?;
+        let Some(new) = self.new.as_ref() else { return Ok(0) };
+        let short = match self.watch.is_watched() {
+            true => self.watch.permit(FsOp::Write, &new.path(), None, bytes.len())?,
+            false => None,
+        };
+        let mut file = new.file();
+        if let Some(short) = short {
+            file.write_all(&bytes[..short.min(bytes.len())])?;
             return Err(Errno::NOSPC.into());
         }
-        temp.write(bytes)
+        file.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -103,9 +99,9 @@ impl Write for OutputFile {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         if !self.process.is_current()
-            && let Some(mut temp) = self.temp.take()
+            && let Some(mut new) = self.new.take()
         {
-            temp.disable_cleanup(true);
+            new.leave();
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Paths from a caller or the environment: links are followed.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,11 +18,8 @@ use crate::call::{FsOp, Watch, Watcher};
 use crate::clock::{Clock, FileClock};
 use crate::dir::Dir;
 use crate::lock::{FileLock, LockFile, TryLock};
+use crate::new_file::{NewFile, TEMP};
 use crate::state::{FileKind, FileStat};
-use crate::temporaries::Listed;
-
-/// The prefix of the names of temporary files.
-pub(crate) const TEMP: &str = ".new-";
 
 // Without NONBLOCK, opening a pipe would block until a process writes to it.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
@@ -333,15 +330,13 @@ impl Fs {
         let dir = path.parent().ok_or_else(|| io::Error::other("this is no file's name"))?;
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
         self.watch.may(FsOp::Create, path)?;
-        let mut builder = tempfile::Builder::new();
-        let mut temp = builder.prefix(TEMP).permissions(Permissions::from_mode(mode)).tempfile_in(dir)?;
-        let _listed = Listed::file(temp.path());
+        let new = NewFile::create(dir, mode)?;
         for piece in pieces {
-            self.watch.permit(FsOp::Write, temp.path(), None, piece.len())?;
-            temp.write_all(piece)?;
+            self.watch.permit(FsOp::Write, &new.path(), None, piece.len())?;
+            new.file().write_all(piece)?;
         }
-        self.watch.permit(FsOp::Rename, temp.path(), Some(path), 0)?;
-        temp.persist(path).map(drop).map_err(|error| error.error)
+        self.watch.permit(FsOp::Rename, &new.path(), Some(path), 0)?;
+        new.publish(path)
     }
 
     /// Whether `name` is that of a file that an interrupted [`replace`](Self::replace) left.

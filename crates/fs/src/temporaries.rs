@@ -39,11 +39,7 @@ impl Listed {
     }
 
     fn new(path: &Path, is_dir: bool) -> Self {
-        if !HAS_BEGUN.swap(true, Ordering::SeqCst)
-            && let Some(act) = ON_FIRST.get()
-        {
-            act();
-        }
+        begin();
         let temporary = Temporary { path: path.to_owned(), is_dir, process: ProcessId::current() };
         without_fork(|| {
             let mut live = locked();
@@ -58,6 +54,15 @@ impl Listed {
 impl Drop for Listed {
     fn drop(&mut self) {
         without_fork(|| locked().of_number.remove(&self.0));
+    }
+}
+
+/// Does what is to be done before the first temporary file, also for one without a name.
+pub(crate) fn begin() {
+    if !HAS_BEGUN.swap(true, Ordering::SeqCst)
+        && let Some(act) = ON_FIRST.get()
+    {
+        act();
     }
 }
 
