@@ -134,7 +134,6 @@ pub(crate) enum Command {
     Key(key::Args),
     Remote(remote::Args),
     Completions(completions::Args),
-    #[command(hide = true)]
     Man(man::Args),
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::ui::help::blocks;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, counted, quotable};
+use crate::ui::text::{Text, counted, quotable, shell_quoted};
 
 /// The details of man.
 const DETAILS: &str = "\
@@ -20,7 +20,8 @@ the same pages. Existing pages of these names are replaced.
 
 Examples:
   opkeep man ~/.local/share/man/man1
-    then `man opkeep-build` shows a page";
+    then `man -M ~/.local/share/man opkeep-build` shows a page; `man opkeep-build` does where `manpath` lists
+    that directory, as Debian's does if ~/.local/bin is in PATH";
 
 /// Write the man pages of all commands to a directory
 #[derive(Debug, clap::Args)]
@@ -50,7 +51,10 @@ pub(crate) fn run(args: &Args, mut command: clap::Command, output: &Output) -> a
         let path = dir.join(name);
         fs.replace(&path, &[page], 0o644).with_context(|| format!("cannot write `{}`", quotable(&path)))?;
     }
-    let text = Text::of(format_args!("{} in {}", counted(pages.len(), "page"), dir.display()));
+    let mut text = Text::of(format_args!("{} in {}", counted(pages.len(), "page"), dir.display()));
+    // With a slash it is a path, and not a name that `man` looks up.
+    let first = dir.join("opkeep.1");
+    text.line(format_args!("`man {}` shows the first one", shell_quoted(&first.to_string_lossy())));
     let pages = pages.into_iter().map(|(name, _)| name).collect();
     output.print_result(&text, &ManOutput { dir: json::path(dir), pages })?;
     Ok(ExitStatus::Success)
