@@ -46,7 +46,8 @@ pub(crate) struct PendingQuery {
 /// do not always remove them.
 struct Asking {
     running: RunningProcess,
-    _dir: Option<ProbeDir>,
+    /// The error, if no directory can be made: an answer may not need one.
+    dir: io::Result<ProbeDir>,
 }
 
 impl PendingQuery {
@@ -78,16 +79,18 @@ impl<'a> DriverQuery<'a> {
 
     /// The compiler's answer to `args` is what it wrote.
     pub(crate) fn answer(&self, args: &[&str]) -> Result<String, BackendError> {
-        let (running, command) = self.ask(args)?;
-        let ended = running.running.wait_with_output().map_err(|error| self.unanswered(error))?;
-        if !ended.status.success() {
-            return Err(unusable(format!(
-                "`{command}` failed: {}\n{}\n",
-                ended.ending(),
-                tail(&ended.output)
-            )));
+        let (Asking { running, dir }, command) = self.ask(args)?;
+        let ended = running.wait_with_output().map_err(|error| self.unanswered(error))?;
+        if ended.status.success() {
+            return Ok(ended.output);
         }
-        Ok(ended.output)
+        Err(match dir {
+            Ok(_) => {
+                let output = tail(&ended.output);
+                unusable(format!("`{command}` failed: {}\n{output}\n", ended.ending()))
+            }
+            Err(error) => without_dir(self.config, &error),
+        })
     }
 
     /// Begins to ask for a dry run.
@@ -157,7 +160,7 @@ impl<'a> DriverQuery<'a> {
     /// Starts the compiler with a question; with the command, for messages.
     fn ask(&self, args: &[&str]) -> Result<(Asking, String), BackendError> {
         // A question needs no directory; a machine without a temporary one can still reuse what it has.
-        let dir = probe_dir(self.config).ok();
+        let dir = probe_dir(self.config);
         let path = dir.as_ref().map_or(Path::new("/"), ProbeDir::path);
         let words = self.words(args);
         let run = ProcessBuilder {
@@ -171,7 +174,7 @@ impl<'a> DriverQuery<'a> {
             sandbox: Sandbox::default(),
         };
         let (running, command) = (run.spawn().map_err(|error| self.unanswered(error))?, run.to_string());
-        Ok((Asking { running, _dir: dir }, command))
+        Ok((Asking { running, dir }, command))
     }
 
     /// The error of a question without an answer.
@@ -197,10 +200,25 @@ impl<'a> DriverQuery<'a> {
     }
 }
 
+/// Where a directory for a run of the compiler is made, if not below the configured one.
+const OTHER_PLACES: [&str; 3] = ["/dev/shm", "/var/tmp", "/tmp"];
+
 /// Makes a directory for a run of the compiler, below the configured one or wherever else there is room.
 pub(super) fn probe_dir(config: &CpuConfig) -> io::Result<ProbeDir> {
-    let others = ["/dev/shm", "/var/tmp", "/tmp"].map(Path::new);
+    let others = OTHER_PLACES.map(Path::new);
     ProbeDir::create(&[&[config.scratch.as_path()], others.as_slice()].concat())
+}
+
+/// The problem that [`probe_dir`] failed. Most compilers do not even answer without temporary files, so another compiler is no help.
+pub(super) fn without_dir(config: &CpuConfig, error: &io::Error) -> BackendError {
+    BackendError::Toolchain {
+        problem: format!(
+            "the compiler has no directory for temporary files below `{}`, {}: {error}",
+            config.scratch.display(),
+            OTHER_PLACES.join(", ")
+        ),
+        help: "TMPDIR names a directory that this user can write, with some space".to_owned(),
+    }
 }
 
 /// The version and the target triple, which `-v` and `-###` begin with.

@@ -22,7 +22,7 @@ use opkeep_process::{
 };
 
 use super::cc::Cc;
-use super::driver_query::{DriverInfo, probe_dir, unusable};
+use super::driver_query::{DriverInfo, probe_dir, unusable, without_dir};
 use super::looks::{Looks, Places, parts_of};
 use super::made_up::Pattern;
 use super::part_names::FILE_READ;
@@ -100,11 +100,7 @@ struct How<'a> {
 
 impl Probe<'_> {
     pub(crate) fn run(&self) -> Result<Probed, BackendError> {
-        let dir = probe_dir(self.config).map_err(|source| BackendError::Io {
-            action: "make a directory for probing the compiler below",
-            path: self.config.scratch.clone(),
-            source,
-        })?;
+        let dir = probe_dir(self.config).map_err(|error| without_dir(self.config, &error))?;
         let mut unsteady = String::new();
         for _ in 0..ATTEMPTS {
             let passed = self.pass(dir.path(), How { observed: true, inputs: None, flags: &[] });

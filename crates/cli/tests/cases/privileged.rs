@@ -16,10 +16,11 @@ pub(crate) fn trials() -> Vec<Trial> {
     let root = rustix::process::geteuid().is_root();
     let mounts = root && Mounted::new(&Place::untouched().path("probe"), "size=64k").is_some();
     let pseudo = root && Mounted::of("mqueue", &Place::untouched().path("probe")).is_some();
-    let tests: [(&str, bool, Test); 12] = [
+    let tests: [(&str, bool, Test); 13] = [
         ("a_store_on_a_full_disk_costs_one_warning", mounts, full_store),
         ("a_store_on_a_read_only_disk_costs_one_warning", mounts, read_only_store),
         ("a_full_temporary_directory_fails_the_kernel", mounts, full_temporary),
+        ("without_a_writable_directory_the_way_out_is_tmpdir", mounts, nothing_writable),
         ("a_view_on_a_full_disk_is_a_problem", mounts, full_view),
         ("a_compiler_that_fills_the_disk_fails_alone", mounts, filling_compiler),
         ("another_users_store_is_not_trusted_unless_listed", root, foreign_store),
@@ -183,6 +184,23 @@ fn foreign_store() -> Result<(), Failed> {
     assert_eq!((ran.count("compiled"), ran.stderr.matches("warning").count()), (1, 1), "{ran:?}");
     build(&["--cache-mode", "require"]).ended_with(2).says("not trusted");
     assert_eq!(build(&["--trusted-owner", "12345"]).ended_with(0).count("reused"), 1);
+    Ok(())
+}
+
+/// A compiler needs temporary files even to say what it is: its message stands with the help that fits, and not "install a compiler".
+fn nothing_writable() -> Result<(), Failed> {
+    let place = Place::untouched();
+    let script = "mount -o remount,bind,ro / && mount -o remount,bind,ro /dev/shm && mount --bind \"$TMPDIR\" \"$TMPDIR\" \\
+        && mount -o remount,bind,ro \"$TMPDIR\" && mount -t tmpfs -o ro none /var/tmp && cd / && exec \"$0\" \"$@\"";
+    let args = ["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_opkeep"), "build", SQUARE, "--target", "cpu"];
+    let args = [&args[..], &["--cache-mode", "disable", "--no-kernel-meta"]].concat();
+    let ran = crate::common::ran(&mut place.program("unshare".as_ref(), &args)).ended_with(2);
+    let ran =
+        ran.says("the compiler has no directory for temporary files below `").says("Read-only file system");
+    assert!(
+        ran.stderr.contains("help: TMPDIR names a directory") && !ran.stderr.contains("install a C compiler"),
+        "{ran:?}"
+    );
     Ok(())
 }
 
