@@ -8,7 +8,8 @@
 //! * [`ascend`]: writes kernels for Ascend chips as the vendor's compilers do; [`image`]: any ELF file; [`patch`]:
 //!   changes one field of it.
 //! * [`caches`]: kernels as frameworks leave them in their caches.
-//! * [`toolkit`]: a stand-in for the CANN toolkit, whose `opc` compiles without CANN.
+//! * [`toolkit`]: a stand-in for the CANN toolkit, whose `opc` compiles without CANN; [`toolkit::package`]: one for builds of
+//!   operator packages, whose `bisheng` is the machine's clang.
 //! * [`fault`]: a disk that fails, is gone or loses power at a chosen call; [`DirSnapshot`] keeps and restores its files.
 //! * [`TestClock`]: a clock that a test moves.
 //! * [`corpus`]: files that may not be redistributed. [`Counting`], [`most_bytes`] and [`allocations`]: the memory that

@@ -1,5 +1,6 @@
 //! Faults of compiles, and the record of compiles.
 
+use std::io;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -19,13 +20,14 @@ pub struct Rule {
     op: Option<String>,
     kernel: Option<String>,
     soc: Option<String>,
+    tool: Option<String>,
     times: Option<u32>,
 }
 
 impl Rule {
     /// It happens to every compile.
     pub fn new(fault: Fault) -> Self {
-        Self { fault, op: None, kernel: None, soc: None, times: None }
+        Self { fault, op: None, kernel: None, soc: None, tool: None, times: None }
     }
 
     /// Only to those of this operator type.
@@ -43,6 +45,13 @@ impl Rule {
         Self { soc: Some(soc.to_owned()), ..self }
     }
 
+    /// Not to compiles, but to a program that a [`package`](super::package)'s compiles run: `bisheng`, `ccec`, `ld.lld`.
+    /// [`kernel`](Self::kernel) is then a part of any of its arguments, and operator and chip are not known. A program can crash,
+    /// hang, flood, exit, fail and sleep, each before it does anything else.
+    pub fn tool(self, name: &str) -> Self {
+        Self { tool: Some(name.to_owned()), ..self }
+    }
+
     /// Only to the first `times` of those, whichever process compiles them.
     pub fn times(self, times: u32) -> Self {
         Self { times: Some(times), ..self }
@@ -50,8 +59,47 @@ impl Rule {
 
     /// As the Python part reads it; `id` identifies rules that apply a limited number of times.
     pub(super) fn to_json(&self, id: &str) -> Value {
-        let Self { fault, op, kernel, soc, times } = self;
+        let Self { fault, op, kernel, soc, times, tool: _ } = self;
         json!({"id": id, "op": op, "kernel": kernel, "soc": soc, "times": times, "fault": fault.to_json()})
+    }
+}
+
+impl Rule {
+    /// Whether it is about a program, not a compile.
+    pub(super) fn is_of_tool(&self) -> bool {
+        self.tool.is_some()
+    }
+
+    /// A line as the programs read it, if it is about one.
+    pub(super) fn to_line(&self, id: &str) -> io::Result<Option<String>> {
+        let Self { fault, op, kernel, soc, tool, times } = self;
+        let Some(tool) = tool else { return Ok(None) };
+        let (kind, number, message) = match fault {
+            Fault::Crash => ("crash", 0, ""),
+            Fault::Hang { deaf } => ("hang", u64::from(*deaf), ""),
+            Fault::Flood { bytes } => ("flood", u64::from(*bytes), ""),
+            Fault::Exit { code } => ("exit", u64::from(*code), ""),
+            Fault::Fail { message, .. } => ("fail", 0, message.as_str()),
+            Fault::Sleep(time) => ("sleep", millis(*time), ""),
+            other => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!("{tool} cannot do {other:?}"),
+                ));
+            }
+        };
+        let part = kernel.as_deref().unwrap_or("");
+        if op.is_some()
+            || soc.is_some()
+            || [tool, part, message].iter().any(|text| text.contains(['\t', '\n']))
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{tool} cannot tell what {self:?} is about"),
+            ));
+        }
+        let times = times.map_or(-1, i64::from);
+        Ok(Some(format!("{id}\t{tool}\t{part}\t{times}\t{kind}\t{number}\t{message}\n")))
     }
 }
 

@@ -78,6 +78,33 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
+/// The bytes of a file.
+pub(super) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    fs::read(path)
+}
+
+/// Sets who may do what with a file.
+pub(super) fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+/// The names and the targets of all links in a directory, by name; none where it is missing.
+pub(super) fn links(folder: &Path) -> io::Result<Vec<(String, String)>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut links = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let target = fs::read_link(entry.path())?;
+        let [name, target] = [entry.file_name(), target.into_os_string()];
+        links.push((name.to_string_lossy().into_owned(), target.to_string_lossy().into_owned()));
+    }
+    links.sort();
+    Ok(links)
+}
+
 /// The text of a file, empty where there is none.
 pub(super) fn read_if_there(path: &Path) -> io::Result<String> {
     match fs::read_to_string(path) {

@@ -177,8 +177,11 @@ impl Installation {
     /// From now on these things go wrong, and no others.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be written, or a rule is about a program.
     pub fn rules(&self, rules: &[Rule]) -> io::Result<()> {
+        if let Some(rule) = rules.iter().find(|rule| rule.is_of_tool()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no program reads {rule:?}")));
+        }
         disk::remove(&self.control("used"))?;
         disk::folder(&self.control("used"))?;
         self.set_rules(&rules.iter().enumerate().map(|(at, rule)| rule.to_json(&at.to_string())).collect())

@@ -79,6 +79,7 @@ mod library;
 mod module;
 mod op_info;
 mod ops;
+pub mod package;
 mod plan;
 mod platform;
 mod port;

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::disk;
 
 /// Files below `python/site-packages`.
-const FILES: [(&str, &str); 40] = [
+pub(super) const FILES: [(&str, &str); 41] = [
     ("opkeep_standin/__init__.py", include_str!("py/standin/__init__.py")),
     ("opkeep_standin/control.py", include_str!("py/standin/control.py")),
     ("opkeep_standin/elf.py", include_str!("py/standin/elf.py")),
@@ -21,6 +21,7 @@ const FILES: [(&str, &str); 40] = [
     ("opc_tool/op_manager.py", include_str!("py/opc_tool/op_manager.py")),
     ("opc_tool/opc.py", include_str!("py/opc_tool/opc.py")),
     ("opc_tool/opc_api.py", include_str!("py/opc_tool/opc_api.py")),
+    ("opc_tool/option_parser.py", include_str!("py/opc_tool/option_parser.py")),
     ("opc_tool/post_compile.py", include_str!("py/opc_tool/post_compile.py")),
     ("tbe/__init__.py", include_str!("py/tbe/init.py")),
     ("tbe/dsl.py", include_str!("py/tbe/dsl.py")),

@@ -69,7 +69,7 @@ pub(super) fn write(plan: &Toolkit, root: &Path, link: &Path) -> io::Result<()> 
     Ok(())
 }
 
-fn write_links(root: &Path) -> io::Result<()> {
+pub(super) fn write_links(root: &Path) -> io::Result<()> {
     let host = format!("{ARCH}-linux");
     for (path, target) in [
         ("bin", format!("{host}/bin")),
@@ -225,7 +225,7 @@ pub(super) fn variables(link: &Path) -> Vec<(&'static str, Vec<PathBuf>)> {
 /// Those that are lists, which keep what was there.
 pub(super) const LISTS: [&str; 3] = ["LD_LIBRARY_PATH", "PYTHONPATH", "PATH"];
 
-fn set_env(link: &Path) -> String {
+pub(super) fn set_env(link: &Path) -> String {
     let lines = variables(link).into_iter().map(|(name, values)| {
         let values: Vec<String> = values.iter().map(|path| path.display().to_string()).collect();
         let rest = if LISTS.contains(&name) { format!(":${{{name}}}") } else { String::new() };

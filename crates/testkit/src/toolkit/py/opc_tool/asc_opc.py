@@ -4,7 +4,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "opc_tool"))
 
-from opc import DEFAULTS, OpcOptionParser, main  # noqa: the path has to be set first
+from opc import main  # noqa: the path has to be set first
+from option_parser import DEFAULTS, OpcOptionParser  # noqa
 
 
 class AscOpcOptionParser(OpcOptionParser):

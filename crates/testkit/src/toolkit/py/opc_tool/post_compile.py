@@ -8,6 +8,9 @@ from tbe.common.utils import log as logger
 
 import constant
 
+# Newer releases set the rights of objects too, and write no path into the `.json`.
+IS_NEW = False
+
 
 def add_support_info(path, op, found, options):
     """For what the kernel was compiled. The file is written anew, in another style."""
@@ -17,7 +20,8 @@ def add_support_info(path, op, found, options):
         return
     os.chmod(path, 0o660)
     fields["supportInfo"] = support_info(fields, op, found, options)
-    fields["filePath"] = os.path.join(options["output"], os.path.basename(path))
+    if not IS_NEW:
+        fields["filePath"] = os.path.join(options["output"], os.path.basename(path))
     with open(path, "w", encoding="utf-8") as file:
         json.dump(fields, file, indent=4)
 
@@ -90,7 +94,10 @@ def copy_to_output(path, folder):
         for part in fields.get("jsonList", []):
             copy_to_output(os.path.join(os.path.dirname(path), part["jsonFileName"]), folder)
         if "binFileName" in fields:
-            shutil.copy(os.path.join(os.path.dirname(path), fields["binFileName"] + fields["binFileSuffix"]), folder)
+            made = os.path.join(os.path.dirname(path), fields["binFileName"] + fields["binFileSuffix"])
+            if IS_NEW:
+                os.chmod(made, 0o640)
+            shutil.copy(made, folder)
     except OSError as problem:
         raise RuntimeError("Copy [%s] to [%s] filed, reason: %s." % (path, folder, problem)) from problem
 

@@ -4,6 +4,8 @@ The vendor has nothing like this. Rules stand in the targets of the links `opkee
 root, not in a file: reading one, or listing their directory, would be a read of the toolkit, and these change no
 kernel's key. They are read at every
 compile; those in the variable OPKEEP_STANDIN_RULES go first.
+
+The log is a file, or, where `opkeep_standin/log` is there, the targets of links in it: then nothing is opened at all.
 """
 import json
 import os
@@ -12,6 +14,7 @@ import time
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
 FOLDER = os.path.join(ROOT, "opkeep_standin")
 COMPILES = os.path.join(FOLDER, "compiles.log")
+LONGEST = 4000
 
 CURRENT = []
 
@@ -87,19 +90,31 @@ def _use(rule):
     if times is None:
         return True
     for count in range(times):
-        mark = os.path.join(FOLDER, "used", "%s.%d" % (rule["id"], count))
         try:
-            os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            os.symlink("used", os.path.join(FOLDER, "used", "%s.%d" % (rule["id"], count)))
             return True
         except FileExistsError:
             continue
     return False
 
 
+def note(tool, arguments):
+    """Logs that a program is run."""
+    _log({"event": "run", "at": time.monotonic_ns(), "tool": tool, "pid": os.getpid(), "parent": os.getppid(),
+          "dir": os.getcwd(), "args": arguments})
+
+
 def _log(line):
-    text = (json.dumps(line) + "\n").encode()
+    text = json.dumps(line)
+    name = os.path.join(FOLDER, "log", "%020d-%d" % (time.monotonic_ns(), os.getpid()))
+    try:
+        for part in range(0, len(text), LONGEST):
+            os.symlink(text[part:part + LONGEST], "%s.%03d" % (name, part // LONGEST))
+        return
+    except FileNotFoundError:
+        pass
     file = os.open(COMPILES, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        os.write(file, text)
+        os.write(file, (text + "\n").encode())
     finally:
         os.close(file)

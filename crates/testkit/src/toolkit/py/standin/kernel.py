@@ -170,7 +170,8 @@ class Making:
         kernel = self.kernel
         start = elf.HEADER + 3 * elf.PROGRAM_HEADER
         text = self.text(start)
-        address = elf._up(self.text_bytes, PAGE)
+        loaded = self.constants(start)
+        address = elf._up(loaded, PAGE)
         data = self.add(Section(".data", elf.PROGBITS, bytes(8), elf.ALLOC | elf.WRITE, address, start + address, 256))
         split = kernel.is_split()
         relocations = self.add(Section(".rela.text", elf.RELA)) if split and kernel.late else None
@@ -178,6 +179,7 @@ class Making:
         if split:
             stack = self.add(Section(".ascend.stack.size.record", record, struct.pack("<Q", STACK) * len(self.symbols)))
         metadata, sizes, comment = self.notes(record)
+        self.further()
         reserved = self.reserved()
         if split and kernel.late:
             self.local.append(section_symbol(text))
@@ -195,7 +197,7 @@ class Making:
         if relocations:
             self.relocate(text, relocations)
         return self.write(EXECUTABLE, [
-            (LOAD, READ_EXECUTE, start, 0, self.text_bytes, PAGE),
+            (LOAD, READ_EXECUTE, start, 0, loaded, PAGE),
             (LOAD, READ_WRITE, start + address, address, 8, PAGE),
             (GNU_STACK, READ_WRITE, 0, 0, 0, 0),
         ], names)
@@ -203,6 +205,17 @@ class Making:
     def text(self, offset=None):
         code = b"".join(noise(self.kernel.seed + name, self.kernel.code_bytes) for name, _ in self.symbols)
         return self.add(Section(".text", elf.PROGBITS, code, elf.ALLOC | elf.EXECINSTR, offset=offset, align=4))
+
+    def constants(self, _):
+        """What is loaded behind the code; where all of it ends."""
+        return self.text_bytes
+
+    def further(self):
+        """Sections that are not loaded."""
+
+    def arguments(self, _):
+        """How many a kernel takes."""
+        return len(self.kernel.all_arguments())
 
     def comment(self, lines):
         text = b"".join(line.encode() + b"\0" for line in lines)
@@ -220,7 +233,7 @@ class Making:
             sections, late = sections[:1], sections[1:]
         numbers = [self.add(section) for section in sections]
         if self.kernel.is_split():
-            size = struct.pack("<I", 8 * len(self.kernel.all_arguments())) * len(self.symbols)
+            size = b"".join(struct.pack("<I", 8 * self.arguments(name)) for name, _ in self.symbols)
             sizes = self.add(Section("__CCE_KernelArgSize", record, size, align=4))
         lines = ["Linker: LLD 15.0.5", self.kernel.stamp]
         comment = self.comment(lines[::-1] if self.kernel.late else lines)

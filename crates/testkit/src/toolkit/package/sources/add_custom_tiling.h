@@ -1,0 +1,6 @@
+#pragma once
+
+struct AddTiling {
+    uint32_t blockLength;
+    uint32_t tailLength;
+};

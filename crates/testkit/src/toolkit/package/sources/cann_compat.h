@@ -1,0 +1,4 @@
+// Included into every kernel of the project by a compile option.
+#pragma once
+
+#define PROJECT_COMPAT 1

@@ -1,0 +1,6 @@
+#pragma once
+
+struct ScaleTiling {
+    uint32_t length;
+    float factor;
+};

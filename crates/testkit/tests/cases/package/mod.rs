@@ -1,0 +1,27 @@
+//! The stand-in for builds of operator packages, actually run. Without Python, clang, a linker and make, every test shows as
+//! ignored, never as passed.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests are not themselves marked as tests")]
+#![expect(clippy::disallowed_methods, reason = "tests look at what programs left")]
+
+mod bench;
+mod tasks;
+
+use libtest_mimic::{Failed, Trial};
+use opkeep_testkit::toolkit::{self, package};
+
+/// A test: its name, and its function.
+type Case = (&'static str, fn());
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let can_run = toolkit::python().is_some() && package::tools().is_some();
+    let trial = |(name, run): &Case| {
+        let run = *run;
+        Trial::test(format!("package::{name}"), move || {
+            run();
+            Ok::<(), Failed>(())
+        })
+        .with_ignored_flag(!can_run)
+    };
+    [tasks::CASES].into_iter().flatten().map(trial).collect()
+}
