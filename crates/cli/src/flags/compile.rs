@@ -117,6 +117,34 @@ impl CompileArgs {
         self.chosen_target().is_some()
     }
 
+    /// Returns the flags that decide which kernels are looked for, and in which store, as they were given. `None` if there are others than
+    /// the usual ones.
+    pub(crate) fn key_flags(&self) -> Option<Vec<String>> {
+        let Self {
+            target,
+            store,
+            dims,
+            options,
+            cann,
+            toolchain_inputs,
+            op_debug_level,
+            op_debug_config,
+            ..
+        } = self;
+        if !toolchain_inputs.is_empty() || op_debug_level.is_some() || op_debug_config.is_some() {
+            return None;
+        }
+        let text = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let mut flags = Vec::new();
+        let mut add = |name: &str, value: String| flags.extend([name.to_owned(), value]);
+        target.iter().for_each(|target| add("--target", target.clone()));
+        store.cache_dir.iter().for_each(|dir| add("--op_compiler_cache_dir", text(dir)));
+        dims.iter().for_each(|(name, size)| add("--dim", format!("{name}={size}")));
+        options.iter().for_each(|(name, value)| add("--option", format!("{name}={value}")));
+        cann.iter().for_each(|dir| add("--cann", text(dir)));
+        Some(flags)
+    }
+
     fn chosen_target(&self) -> Option<&str> {
         self.target.as_deref().or_else(|| self.config.get(&TARGET)?.texts.first()?.to_str())
     }

@@ -165,3 +165,51 @@ fn the_time_that_hits_save_is_reported() {
     let text = crate::common::ran(&mut build(&place, &cc, &[])).stdout;
     assert!(text.contains(&format!("saved {:.1} s of compiling", took / 1000.0)), "{text}");
 }
+
+/// With the mode `require`, a reason is stated once with the kernels, and the command that explains them is one that works.
+#[test]
+fn missing_kernels_are_named_once() {
+    let place = Place::new();
+    network(&place, 7);
+    place.write("other.info", crate::common::square_of(30));
+    place.run(&["build", "other.info", "--target", "cpu", "--no-kernel-meta"]).ended_with(0);
+    let line = ["build", "net", "--no-kernel-meta", "--target", "cpu", "--cache-mode", "require"];
+    let ran = place.run(&line).ended_with(1);
+    let both = format!("{}{}", ran.stdout, ran.stderr);
+    assert_eq!(both.matches("cannot be reused").count(), 1, "{ran:?}");
+    assert_eq!(both.matches("square_").count(), 3, "the first three are named: {ran:?}");
+    let begin = "failed    7 kernels cannot be reused (not in the store), and the mode `require` compiles none: square_";
+    assert!(
+        ran.stdout.starts_with(begin) && ran.stdout.contains(" and 4 more\n    help: build where"),
+        "{ran:?}"
+    );
+    assert!(ran.stdout.contains("7 failed"), "{ran:?}");
+    let advice = ran.stdout.lines().find_map(|line| line.strip_prefix("    help: `opkeep ")).unwrap();
+    let (command, _) = advice.split_once('`').unwrap();
+    assert_eq!(command, "explain net --target cpu");
+    let explained = place.run(&command.split(' ').collect::<Vec<_>>()).ended_with(0);
+    assert!(explained.stdout.contains("0 hit, 7 miss,"), "{explained:?}");
+    // All are named with -v, and each has its reason in JSON.
+    let all = place.run(&[&line[..], &["-v"]].concat()).ended_with(1);
+    assert_eq!(all.stdout.matches("square_").count(), 7, "{all:?}");
+    let json = place.run(&[&line[..], &["--format", "json"]].concat()).ended_with(1).json();
+    let reasons = json["results"].as_array().unwrap().iter().map(|one| one["reason"].as_str().unwrap());
+    assert_eq!(reasons.filter(|reason| reason.contains("cannot be reused: not in the store;")).count(), 7);
+    // A flag that decides keys is in the advice, and an explanation that was printed needs none.
+    let options = [&line[..], &["--cache-dir", "cache", "--option", "a b=c"]].concat();
+    let refused = place.run(&options);
+    assert!(refused.code == Some(2), "an unknown option: {refused:?}");
+    place
+        .run(&[&line[..], &["--cache-dir", "cache"]].concat())
+        .ended_with(1)
+        .prints("`opkeep explain net --target cpu --op_compiler_cache_dir cache` states");
+    let explaining = place.run(&[&line[..], &["--explain"]].concat()).ended_with(1);
+    assert!(!explaining.stdout.contains("opkeep explain"), "{explaining:?}");
+
+    let run = ["run", "net/1.info", "--input-values", "1", "--target", "cpu", "--cache-mode", "require"];
+    let ran = place.run(&run).ended_with(1);
+    let ran = ran.says(
+        "error: 1 kernel cannot be reused (not in the store), and the mode `require` compiles none: square_",
+    );
+    ran.says("help: `opkeep explain net/1.info --target cpu` states");
+}

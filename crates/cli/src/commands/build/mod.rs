@@ -1,6 +1,7 @@
 //! `opkeep build`: builds networks and operators.
 
 mod left;
+pub(crate) mod not_cached;
 pub(crate) mod output;
 pub(crate) mod report;
 
@@ -22,6 +23,7 @@ use crate::setup::targets::{TargetRequests, split_by_target};
 use crate::ui::env;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::counted;
+use not_cached::explanation;
 use report::{interrupted, network_name, note_targets, print_report, report_text, with_progress};
 
 /// The details of build.
@@ -147,7 +149,10 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let json = BuildOutput::new(&report, network, target, &unreadable, flags).with_timings(written);
     // Printed before the result, which contains the warnings, too.
     let is_placed = print_report(&report, args.common.chooses_target(), output);
-    output.print_result(&report_text(&report, output.verbosity()), &json)?;
+    let others = args.remote.remote.is_some() || args.trust_imported;
+    let explanation = || explanation(args.inputs.iter().map(PathBuf::as_path), &args.common, others);
+    let text = report_text(&report, output.verbosity(), (!args.explain).then(explanation));
+    output.print_result(&text, &json)?;
     match &timings {
         Some(Ok(file)) => output.print_note(&format!("the timings of this build are in {}", file.display())),
         Some(Err(error)) => output.print_error(error),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use opkeep::{BuildError, BuildReport, Engine, KernelReport, MissGroup, Outcome, Request};
 use opkeep_cache::Miss;
 
-use super::left;
+use super::{left, not_cached};
 use crate::commands::activity;
 use crate::commands::misses::text::{Detail, MissedKernel, causes_text};
 use crate::flags::compile::CompileArgs;
@@ -113,14 +113,16 @@ pub(crate) fn network_name(file: &Path) -> String {
     file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned()
 }
 
-pub(crate) fn report_text(report: &BuildReport, verbosity: Verbosity) -> Text {
+/// Returns the text of a report. `explanation` says how missing kernels are explained.
+pub(crate) fn report_text(report: &BuildReport, verbosity: Verbosity, explanation: Option<String>) -> Text {
     let mut text = Text::default();
     // A reused kernel needs no line, unless there are few.
     let few = report.kernels.len() <= 8;
     let worth_a_line = |kernel: &&KernelReport| match kernel.outcome {
         // The first failure, or the interrupt, explains why these kernels were not built.
         Outcome::Skipped | Outcome::Cancelled => false,
-        Outcome::Failed => true,
+        // Named together below.
+        Outcome::Failed => !not_cached::is_not_cached(kernel),
         Outcome::Reused => verbosity > Verbosity::Normal || (few && verbosity == Verbosity::Normal),
         _ => verbosity > Verbosity::Quiet,
     };
@@ -140,6 +142,12 @@ pub(crate) fn report_text(report: &BuildReport, verbosity: Verbosity) -> Text {
         if kernel.outcome == Outcome::Failed {
             text.append(&failure_text(kernel));
         }
+    }
+    for line in not_cached::lines(report, verbosity > Verbosity::Normal) {
+        text.line(format_args!("failed    {line}"));
+    }
+    for help in not_cached::help(report, explanation) {
+        text.line(format_args!("    help: {help}"));
     }
     let missed = |at: usize| {
         let KernelReport { name, op_type, requested_by, miss, .. } = &report.kernels[at];

@@ -16,6 +16,7 @@ use opkeep_ops::Graph;
 use opkeep_tensors::{AssignedFile, Role, assign_files, compare, input_buffers, write_outputs};
 use serde::Serialize;
 
+use crate::commands::build::not_cached::{self, explanation};
 use crate::commands::build::output::{OutcomeCounts, counts};
 use crate::commands::build::report::{
     interrupted, network_name, note_targets, print_report, summary, with_progress,
@@ -30,6 +31,7 @@ use crate::input::model::{self, Model};
 use crate::input::options::UnknownOptions;
 use crate::input::store::threads;
 use crate::setup;
+use crate::ui::config::Verbosity;
 use crate::ui::hints;
 use crate::ui::json::Milliseconds;
 use crate::ui::logged::LoggedError;
@@ -112,11 +114,15 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 
     let report = with_progress(engine, &requests, output)?;
     print_report(&report, args.common.chooses_target(), output);
+    let input = std::iter::once(args.model.as_path());
+    let explanation = explanation(input, &args.common, args.remote.remote.is_some());
+    let help = not_cached::help(&report, Some(explanation));
     let outcome = execute(args, &model, &requests, report, &inputs, &cancel, output)?;
     let result = match outcome {
         Ok(result) => result,
         Err(error) => {
             output.print_failure(&error);
+            help.iter().for_each(|help| output.print_help(help));
             return Ok(if cancel.is_cancelled() { ExitStatus::Interrupted } else { ExitStatus::Problems });
         }
     };
@@ -239,11 +245,13 @@ fn execute(
     let failed: Vec<&KernelReport> =
         report.kernels.iter().filter(|kernel| kernel.artifact.is_none()).collect();
     if !failed.is_empty() {
+        let missing = not_cached::lines(&report, output.verbosity() > Verbosity::Normal);
+        let others = failed.iter().filter(|kernel| !not_cached::is_not_cached(kernel));
         let one = |kernel: &&KernelReport| {
             let reason = kernel.reason.as_deref().unwrap_or("no reason was given");
             format!("`{}` could not be built: {reason}", kernel.name)
         };
-        let failed = failed.iter().map(one).collect::<Vec<_>>().join("\n");
+        let failed = others.map(one).chain(missing).collect::<Vec<_>>().join("\n");
         return Ok(Err(LoggedError(failed).into()));
     }
     let backend = setup::backend(&args.common, args.common.target()).context("opening the backend")?;

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use opkeep::{Event, Outcome};
+use opkeep::{Event, KernelError, Outcome};
 
 use super::lines::{self, heartbeat, position};
 use super::state::BuildState;
@@ -162,6 +162,8 @@ impl Shared {
                 }
             }
             Event::Finished { .. } | Event::LeaseTakenOver { .. } => text.line(line),
+            // Nothing was compiled. The result names all such kernels in one line.
+            Event::Failed { error: KernelError::NotCached { .. }, .. } => return None,
             Event::Failed { error, .. } if is_multi_line(*error) => text.quoted(line),
             Event::Failed { .. } => text.line(line),
             _ => return None,
