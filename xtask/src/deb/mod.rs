@@ -13,6 +13,9 @@ use crate::{disk, install_size};
 
 const USAGE: &str = "usage: cargo xtask deb [--maintainer 'NAME <ADDRESS>']";
 
+/// The maintainer of a package for this host only: an address of this domain belongs to no host.
+const NO_MAINTAINER: &str = "opkeep maintainers <maintainers@opkeep.invalid>";
+
 const CARGO_DEB: &str = "3.8.0";
 const CRATE: &str = "opkeep-cli";
 /// What is made for the package; `[package.metadata.deb]` names it.
@@ -31,9 +34,17 @@ pub(crate) fn deb(args: &[String]) -> Result<(), String> {
     let begin = Instant::now();
     let metadata = disk::metadata()?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
-    let mut versions = packages.filter(|package| package["name"] == CRATE).map(|package| &package["version"]);
-    let version =
-        versions.next().and_then(|it| it.as_str()).ok_or_else(|| format!("there is no `{CRATE}`"))?;
+    let mut packages = packages.filter(|package| package["name"] == CRATE);
+    let package = packages.next().ok_or_else(|| format!("there is no `{CRATE}`"))?;
+    let version = package["version"].as_str().ok_or_else(|| format!("`{CRATE}` has no version"))?;
+    let author = package["authors"][0].as_str();
+    let maintainer = maintainer.or(author).unwrap_or_else(|| {
+        println!(
+            "deb: no maintainer is set, so the package is for this host only: the first of `authors` in \
+             [workspace.package] of Cargo.toml is the maintainer, or --maintainer 'NAME <ADDRESS>'"
+        );
+        NO_MAINTAINER
+    });
     let seconds = commit_time()?;
 
     let cargo_deb = tool()?;
@@ -47,16 +58,15 @@ pub(crate) fn deb(args: &[String]) -> Result<(), String> {
     let third_party = disk::text_if_exists(Path::new("."), "THIRD-PARTY.md")?.unwrap_or_default();
     let mit = disk::text_if_exists(Path::new("."), "LICENSE-MIT")?.unwrap_or_default();
     disk::write(&parts.join("copyright"), &notes::copyright(&mit, &third_party))?;
-    let maintainer_name = maintainer.map_or_else(maintainer_of_manifest, |name| Ok(name.to_owned()))?;
     let date = disk::output("date", &["--utc", "--rfc-email", &format!("--date=@{seconds}")], None)?;
     let date = String::from_utf8_lossy(&date).trim().to_owned();
-    disk::write(&parts.join("changelog"), &notes::changelog(version, &maintainer_name, &date))?;
+    disk::write(&parts.join("changelog"), &notes::changelog(version, maintainer, &date))?;
 
     let mut package = Command::new(cargo_deb);
     crate::cargo::without_package(&mut package);
     // Quiet, since it warns of each path with `target` in it.
     package.args(["--no-build", "--quiet", "--locked", "--package", CRATE, "--output", PACKAGES]);
-    package.args(maintainer.into_iter().flat_map(|name| ["--maintainer", name]));
+    package.args(["--maintainer", maintainer]);
     run(package.env("SOURCE_DATE_EPOCH", seconds.to_string()))?;
     let file = Path::new(PACKAGES).join(format!("opkeep_{version}-1_{}.deb", architecture()?));
     check::check(&file, version)?;
@@ -103,13 +113,6 @@ fn parts(program: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn maintainer_of_manifest() -> Result<String, String> {
-    let path = "crates/cli/Cargo.toml";
-    let text = disk::text_if_exists(Path::new("."), path)?.unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("maintainer = \"")?.strip_suffix('"'));
-    line.map(str::to_owned).ok_or_else(|| format!("`{path}` names no maintainer of the Debian package"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,10 +121,14 @@ mod tests {
     fn the_manifest_names_what_is_made() {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         let manifest = disk::text_if_exists(root, "crates/cli/Cargo.toml").unwrap().unwrap();
+        let workspace = disk::text_if_exists(root, "Cargo.toml").unwrap().unwrap();
         for (shell, name) in COMPLETIONS {
             let source = format!("\"../../{PARTS}/completions/{shell}/{name}\"");
             assert!(manifest.contains(&source), "{source}");
         }
+        // The one place is `authors` of the workspace.
+        assert!(!manifest.contains("maintainer = "), "the package names a maintainer of its own");
+        assert!(manifest.contains("authors.workspace = true") == workspace.contains("\nauthors = "));
         for part in ["man/*.1", "copyright", "changelog"] {
             assert!(manifest.contains(&format!("\"../../{PARTS}/{part}\"")), "{part}");
         }

@@ -2,6 +2,7 @@
 
 mod arrows;
 mod attributes;
+mod container;
 mod counts;
 mod disk_access;
 mod features;
@@ -92,6 +93,11 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
     findings.extend(hints::check(&sources));
     findings.extend(features::findings(root)?);
     findings.extend(versions::findings(root, &files)?);
+    let text = |path| disk::text_if_exists(root, path);
+    findings.extend(container::check(
+        text(container::IGNORE)?.as_deref(),
+        text(container::CONTAINERFILE)?.as_deref(),
+    ));
     findings.extend(profiles::check(&disk::text_if_exists(root, "Cargo.toml")?.unwrap_or_default()));
     for path in files.iter().filter(|path| promises::concerns(path)) {
         let text = disk::text_if_exists(root, path)?.unwrap_or_default();
