@@ -57,6 +57,13 @@ class CommandTest(CacheTest):
         inspected = opkeep.inspect(entry)
         self.assert_typed(inspected, results.InspectResult)
         self.assertTrue(inspected["files"][0]["valid"])
+        with tempfile.TemporaryDirectory() as directory:
+            self.build(no_kernel_meta=False, kernel_meta=directory)
+            (kernel, *_) = Path(directory).rglob("*.o")
+            inspected = opkeep.inspect(kernel)
+        self.assert_typed(inspected, results.InspectResult)
+        symbols = inspected["files"][0]["object"]["symbols"]
+        self.assertTrue(any(symbol["name"].endswith("__kernel0") for symbol in symbols), symbols)
 
     def test_a_missing_kernel_was_stored_before(self) -> None:
         self.build()

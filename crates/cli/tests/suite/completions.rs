@@ -115,6 +115,11 @@ fn zsh_reads_the_script() {
     let place = Place::new();
     let script = script(&place, "zsh");
     assert!(script.starts_with("#compdef opkeep\n") && script.contains("'explain:"), "{script}");
+    // Values, directories, and nothing.
+    for part in [":TARGET:(cpu cpu-native ", ":MODE:(enable force disable ", ":DIR:_files -/'", ":N:'"] {
+        assert!(script.contains(part), "{part}: {script}");
+    }
+    assert!(!script.contains("_default"), "files for a value of any kind: {script}");
     says(&place, "zsh", &["-f", "-n"], "script.zsh");
 }
 
@@ -126,6 +131,12 @@ fn fish_completes_a_command() {
     let code = "source script.fish; complete -C 'opkeep expl'";
     if let Some(found) = says(&place, "fish", &["--no-config", "-c"], code) {
         assert!(found.starts_with("explain\t"), "{found}");
+    }
+    for (words, expected) in [("build --target cpu", "cpu\ncpu-native\n"), ("build --jobs ", "")] {
+        let code = format!("source script.fish; complete -C 'opkeep {words}'");
+        if let Some(found) = says(&place, "fish", &["--no-config", "-c"], &code) {
+            assert_eq!(found, expected, "{words}");
+        }
     }
 }
 

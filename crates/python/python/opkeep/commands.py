@@ -290,6 +290,7 @@ def stats(
     *,
     cache_dir: StrPath | None = None,
     trusted_owner: OneOrMore | None = None,
+    target: str | None = None,
     by: Literal["framework", "kernel"] | None = None,
     zero: bool = False,
 ) -> StatsResult:
@@ -297,6 +298,7 @@ def stats(
 
     - `cache_dir`: the store's directory; without it, OPKEEP_CACHE_DIR, or the user's cache directory.
     - `trusted_owner`: the IDs of other users whose stored kernels may be used.
+    - `target`: report this target only; `*` in it stands for any characters.
     - `by`: report the entries as well, by `framework` or by `kernel`.
     - `zero`: reset the statistics after the report.
 

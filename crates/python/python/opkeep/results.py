@@ -427,7 +427,10 @@ class InspectedObject(TypedDict):
 
 
 class InspectedFile(TypedDict, total=False):
-    """A file: `file` and `error`, or all other fields. `model`, `directory` and `object` are those of a model, a directory and an object."""
+    """A file: `file` and `error`, or all other fields.
+
+    `model`, `directory` and `object` are those of a model, a directory and an object.
+    """
 
     file: str
     error: str
