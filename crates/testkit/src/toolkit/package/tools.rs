@@ -22,6 +22,8 @@ pub struct MachineTools {
     pub objdump: PathBuf,
     /// GNU make.
     pub make: PathBuf,
+    /// Ninja, where it is installed.
+    pub ninja: Option<PathBuf>,
 }
 
 /// The machine's programs, if all of them are there: tests are ignored without.
@@ -37,6 +39,7 @@ pub fn tools() -> Option<&'static MachineTools> {
             linker: on_path("ld.lld").or_else(|| on_path("ld"))?,
             objdump: on_path("objdump").or_else(|| on_path("llvm-objdump"))?,
             make: on_path("make")?,
+            ninja: on_path("ninja"),
         })
     };
     TOOLS.get_or_init(find).as_ref()

@@ -1,14 +1,17 @@
 //! A toolkit and a project in a directory of their own.
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use opkeep_cann_meta::targets;
 use opkeep_testkit::toolkit::package::{
     PackageInstallation, PackageToolkit, Project, ProjectTask, ProjectTree,
 };
 use opkeep_validator::validate;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -44,15 +47,13 @@ impl Bench {
     pub(crate) fn task(&self, op_type: &str) -> ProjectTask {
         let tasks = self.project.tasks().unwrap();
         let task = tasks.into_iter().find(|task| task.op_type == op_type).unwrap();
-        let folder = self.project.source(op_type, "").unwrap();
-        let copied = task.python.parent().unwrap().join(folder.parent().unwrap().file_name().unwrap());
-        run(Command::new("cp").args(["-rfT".as_ref(), folder.as_os_str(), copied.as_os_str()]));
+        self.project.copy_sources().unwrap();
         task
     }
 
     /// Runs the task of an operator with further options, in this environment.
     pub(crate) fn compile(&self, task: &ProjectTask, options: &[&str], variables: &[(&str, &str)]) -> Run {
-        run(self.project.asc_opc(task).args(options).envs(variables.iter().copied()))
+        run(self.project.asc_opc(task).unwrap().args(options).envs(variables.iter().copied()))
     }
 
     /// Runs it, and reads the object and the `.json`.
@@ -90,4 +91,37 @@ pub(crate) fn run(command: &mut Command) -> Run {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Run { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// A program in a process group of its own that does not end by itself.
+pub(crate) struct Hanging(Child);
+
+impl Hanging {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process_group(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.0.wait().unwrap();
+    }
+}
+
+/// Waits for something that happens soon, up to a limit.
+pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) {
+    for _ in 0..6000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    unreachable!("what is waited for does not happen");
 }

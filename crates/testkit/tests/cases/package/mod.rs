@@ -5,6 +5,10 @@
 #![expect(clippy::disallowed_methods, reason = "tests look at what programs left")]
 
 mod bench;
+mod builds;
+mod faults;
+mod hooks;
+mod inputs;
 mod tasks;
 
 use libtest_mimic::{Failed, Trial};
@@ -15,7 +19,7 @@ type Case = (&'static str, fn());
 
 pub(crate) fn trials() -> Vec<Trial> {
     let can_run = toolkit::python().is_some() && package::tools().is_some();
-    let trial = |(name, run): &Case| {
+    let trial = |(name, run): &Case, can_run: bool| {
         let run = *run;
         Trial::test(format!("package::{name}"), move || {
             run();
@@ -23,5 +27,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         })
         .with_ignored_flag(!can_run)
     };
-    [tasks::CASES].into_iter().flatten().map(trial).collect()
+    let cases =
+        [tasks::CASES, inputs::CASES, hooks::CASES, builds::CASES, faults::CASES].into_iter().flatten();
+    let ninja = trial(&builds::NINJA, can_run && builds::has_ninja());
+    cases.map(|case| trial(case, can_run)).chain([ninja]).collect()
 }

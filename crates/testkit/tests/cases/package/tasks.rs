@@ -109,7 +109,7 @@ fn a_link_works_and_a_copy_does_not() {
     symlink(bench.installed.tool("asc_opc"), &link).unwrap();
     run(Command::new("cp").args([&bench.installed.tool("asc_opc"), &copied]));
     let ran = |program: &Path| {
-        let command = bench.project.asc_opc(&task);
+        let command = bench.project.asc_opc(&task).unwrap();
         let mut through = bench.project.command(program);
         through.args(command.get_args()).current_dir(&task.dir);
         through.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -193,7 +193,7 @@ fn rights_of_the_output() {
     // 750 as a number of base ten is 0o1356.
     task.output = bench.at("output");
     let output = format!("--output={}", task.output.display());
-    let ran = run(bench.project.asc_opc(&task).arg(output));
+    let ran = run(bench.project.asc_opc(&task).unwrap().arg(output));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(mode(&task.output) & 0o700, 0o200 | 0o100, "{:o}", mode(&task.output));
 }

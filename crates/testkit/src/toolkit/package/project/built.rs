@@ -9,8 +9,8 @@ use super::super::super::disk;
 use super::super::installation::PackageInstallation;
 use super::super::tools;
 use super::plan::{Project, System};
-use super::tree::{ProjectTask, Tree};
-use super::vllm;
+use super::tree::{self, ProjectTask, Tree};
+use super::{msopgen, nn, scripted, vllm};
 
 /// A project that is written and configured.
 #[derive(Clone, Debug)]
@@ -38,6 +38,8 @@ impl ProjectTree {
     pub fn configure(&self) -> io::Result<()> {
         match self.0.project.system {
             System::Vllm => vllm::configure(&self.0),
+            System::Nn => nn::configure(&self.0),
+            System::Msopgen => msopgen::configure(&self.0),
         }
     }
 
@@ -90,22 +92,50 @@ impl ProjectTree {
     pub fn tasks(&self) -> io::Result<Vec<ProjectTask>> {
         match self.0.project.system {
             System::Vllm => vllm::tasks(&self.0),
+            System::Nn => nn::tasks(&self.0),
+            System::Msopgen => msopgen::tasks(&self.0),
         }
     }
 
     /// A build with so many jobs, in the environment of the toolkit and with nothing else of the process's but `PATH`.
     pub fn build(&self, jobs: usize) -> Command {
-        let make = tools::tools().map_or_else(|| "make".into(), |machine| machine.make.clone());
-        let mut command = self.command(&make);
-        command.args(["-k", &format!("-j{jobs}")]).current_dir(self.build_dir());
+        let machine = tools::tools();
+        let mut command = if self.0.project.ninja {
+            let ninja = machine.and_then(|machine| machine.ninja.clone());
+            let mut command = self.command(&ninja.unwrap_or_else(|| "ninja".into()));
+            command.arg("-k0");
+            command
+        } else {
+            let mut command =
+                self.command(&machine.map_or_else(|| "make".into(), |machine| machine.make.clone()));
+            command.arg("-k");
+            command
+        };
+        command.arg(format!("-j{jobs}")).current_dir(self.build_dir());
         command
     }
 
-    /// `asc_opc` for one task, as its script runs it.
-    pub fn asc_opc(&self, task: &ProjectTask) -> Command {
+    /// Copies the kernels' sources into the build tree, as the build does first: what a task needs that runs by itself.
+    ///
+    /// # Errors
+    /// They cannot be copied.
+    pub fn copy_sources(&self) -> io::Result<()> {
+        let words = match self.0.project.system {
+            System::Vllm | System::Msopgen => scripted::copy_commands(&self.0)?,
+            System::Nn => nn::copy_commands(&self.0)?,
+        };
+        tree::run(Command::new("bash").args(["-ec", &words.join("\n")]))
+    }
+
+    /// `asc_opc` for one task, as its script runs it, in its directory, which is created.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    pub fn asc_opc(&self, task: &ProjectTask) -> io::Result<Command> {
+        disk::folder(&task.dir)?;
         let mut command = self.command(&self.0.toolkit.tool("asc_opc"));
         command.args(&task.arguments).current_dir(&task.dir).envs(self.task_environment(&task.unit));
-        command
+        Ok(command)
     }
 
     /// A program in the environment of the toolkit.
@@ -117,6 +147,8 @@ impl ProjectTree {
     fn task_environment(&self, unit: &str) -> Vec<(&'static str, OsString)> {
         match self.0.project.system {
             System::Vllm => vllm::environment(&self.0, unit),
+            System::Nn => nn::environment(&self.0),
+            System::Msopgen => msopgen::environment(&self.0, unit),
         }
     }
 }

@@ -5,7 +5,10 @@
 
 mod built;
 mod files;
+mod msopgen;
+mod nn;
 mod plan;
+mod scripted;
 mod tree;
 mod vllm;
 

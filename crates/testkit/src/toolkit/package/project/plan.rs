@@ -11,6 +11,11 @@ pub enum System {
     /// vllm-ascend, ops-transformer: a generated script for each task, which calls `opc`; all run in one directory, and leave a stamp that
     /// depends on nothing.
     Vllm,
+    /// ops-nn, ops-math, ops-cv: a line of `opc_cmd.sh` for each task, with a time limit and a log; all run again in each build, in one
+    /// directory of the source tree.
+    Nn,
+    /// What `msopgen` writes: a generated script for each task, each in a directory of its own.
+    Msopgen,
 }
 
 /// An operator project that is to be written.
@@ -24,6 +29,8 @@ pub struct Project {
     pub(super) tiling_keys: String,
     pub(super) debug_config: String,
     pub(super) ccache: Option<PathBuf>,
+    pub(super) ninja: bool,
+    pub(super) path: Vec<PathBuf>,
     pub(super) environment: Vec<(String, String)>,
 }
 
@@ -38,6 +45,8 @@ impl Project {
             tiling_keys: String::new(),
             debug_config: String::new(),
             ccache: None,
+            ninja: false,
+            path: Vec::new(),
             environment: Vec::new(),
         }
     }
@@ -45,6 +54,21 @@ impl Project {
     /// A project built as vllm-ascend is.
     pub fn vllm() -> Self {
         Self::new(System::Vllm)
+    }
+
+    /// A project built as ops-nn is.
+    pub fn nn() -> Self {
+        Self::new(System::Nn)
+    }
+
+    /// A project that `msopgen` made.
+    pub fn msopgen() -> Self {
+        Self::new(System::Msopgen)
+    }
+
+    /// Built by Ninja, which only vllm-ascend's build can be.
+    pub fn ninja(self) -> Self {
+        Self { ninja: true, ..self }
     }
 
     /// With so many tasks for each unit: rows of element types and formats over the operators in turn. At most 49 for each operator.
@@ -87,9 +111,16 @@ impl Project {
         Self { debug_config: words.to_owned(), ..self }
     }
 
-    /// With a ccache, as the system takes one: a script called `bisheng` before the compiler in vllm-ascend.
+    /// With a ccache, as the system takes one: a script called `bisheng` before the compiler in vllm-ascend's,
+    /// `ASCENDC_CCACHE_EXECUTABLE` in the others.
     pub fn ccache(self, program: &Path) -> Self {
         Self { ccache: Some(program.to_owned()), ..self }
+    }
+
+    /// With a directory on `PATH` whose programs go before the toolkit's, and before those of directories named later.
+    pub fn path(mut self, folder: &Path) -> Self {
+        self.path.push(folder.to_owned());
+        self
     }
 
     /// With a further variable in the environment of the build.

@@ -1,5 +1,6 @@
 //! A project that is written.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,14 +71,19 @@ impl Tree {
 
     /// The build tree.
     pub(super) fn build_dir(&self) -> PathBuf {
-        self.sources().join("build")
+        self.sources().join(if self.project.system == System::Msopgen { "build_out" } else { "build" })
     }
 
     /// A program in the environment of the toolkit.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        let path = tools::path();
-        command.env_clear().env("HOME", self.folder.join("home")).envs(self.toolkit.environment(&path));
+        command.env_clear().env("HOME", self.folder.join("home"));
+        for (name, value) in self.toolkit.environment(&tools::path()) {
+            let before = if name == "PATH" { self.first_on_path() } else { Vec::new() };
+            let parts: Vec<OsString> =
+                before.into_iter().map(PathBuf::into_os_string).chain([value]).collect();
+            command.env(name, parts.join(OsStr::new(":")));
+        }
         if self.project.system == System::Vllm {
             command.env("BISHENG_REAL_PATH", self.toolkit.tool("bisheng"));
         }
@@ -85,22 +91,42 @@ impl Tree {
         command
     }
 
+    /// Directories whose programs hide those of the toolkit.
+    fn first_on_path(&self) -> Vec<PathBuf> {
+        let mut folders = self.project.path.clone();
+        if self.project.system == System::Vllm && self.project.ccache.is_some() {
+            folders.push(self.compiler_script_dir());
+        }
+        folders
+    }
+
+    /// Where vllm-ascend's build puts the script that runs the compiler by a ccache.
+    pub(super) fn compiler_script_dir(&self) -> PathBuf {
+        self.build_dir().join("gen_bisheng_dir")
+    }
+
     /// The directory of the sources.
     pub(super) fn sources(&self) -> PathBuf {
         match self.project.system {
             System::Vllm => self.folder.join("csrc"),
+            System::Nn | System::Msopgen => self.folder.clone(),
         }
     }
 
     /// The directory of the scripts.
     pub(super) fn scripts(&self) -> PathBuf {
         match self.project.system {
-            System::Vllm => self.sources().join("cmake/scripts/util"),
+            System::Nn => self.sources().join("scripts/kernel/binary_script"),
+            System::Vllm | System::Msopgen => self.sources().join("cmake/scripts/util"),
         }
     }
 
     pub(super) fn kernel_source(&self, operator: &Operator, name: &str) -> PathBuf {
-        self.sources().join(operator.file).join("op_kernel").join(name)
+        let folder = match self.project.system {
+            System::Msopgen => self.sources().join("op_kernel").join(operator.file),
+            System::Vllm | System::Nn => self.sources().join(operator.file).join("op_kernel"),
+        };
+        folder.join(name)
     }
 
     /// The compile options of all operators, with the project's absolute paths in them.
@@ -125,6 +151,12 @@ impl Tree {
         disk::write(&path, serde_json::to_string_pretty(&info)?)
     }
 
+    /// The variable that names a ccache for the compiler package.
+    pub(super) fn ccache_variable(&self) -> Option<(&'static str, OsString)> {
+        let ccache = self.project.ccache.as_ref()?;
+        Some(("ASCENDC_CCACHE_EXECUTABLE", ccache.clone().into_os_string()))
+    }
+
     /// Compiles the host library with the tiling of the operators, where one has its tiling there.
     pub(super) fn write_library(&self, path: &Path) -> io::Result<()> {
         let source = path.with_extension("c");
@@ -134,7 +166,7 @@ impl Tree {
     }
 
     /// Runs a generator.
-    pub(super) fn generate(&self, script: &str, arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> io::Result<()> {
+    pub(super) fn generate(&self, script: &str, arguments: &[&dyn AsRef<OsStr>]) -> io::Result<()> {
         let python = interpreter::python().unwrap_or_else(|| "python3".into());
         let mut command = Command::new(python);
         run(command
@@ -144,7 +176,8 @@ impl Tree {
     }
 }
 
-fn run(command: &mut Command) -> io::Result<()> {
+/// Runs a program; what it said, where it fails.
+pub(super) fn run(command: &mut Command) -> io::Result<()> {
     let output = command.output()?;
     if output.status.success() {
         return Ok(());

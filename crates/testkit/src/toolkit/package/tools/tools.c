@@ -359,6 +359,8 @@ static void compile(const char *tool, int argc, char **argv)
             push(&to, argv[++index]);
         } else if (strcmp(option, "-x") == 0 && argv[index + 1]) {
             index++;
+        } else if (strcmp(option, "--cce-aicore-lang") == 0) {
+            continue;
         } else if (begins(option, "--cce-aicore-arch=")) {
             arch = strchr(option, '=') + 1;
         } else if (strcmp(option, "-mllvm") == 0 && argv[index + 1]) {
