@@ -1,10 +1,10 @@
 //! Paths from a caller or the environment: links are followed.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -327,6 +327,18 @@ impl Fs {
     /// # Errors
     /// That of the system.
     pub fn replace(&self, path: &Path, pieces: &[&[u8]], mode: u32) -> io::Result<()> {
+        self.replace_by(path, pieces, mode, false)
+    }
+
+    /// The same, with the mode `mode` whatever the umask is.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn replace_with_mode(&self, path: &Path, pieces: &[&[u8]], mode: u32) -> io::Result<()> {
+        self.replace_by(path, pieces, mode, true)
+    }
+
+    fn replace_by(&self, path: &Path, pieces: &[&[u8]], mode: u32, is_exact: bool) -> io::Result<()> {
         let dir = path.parent().ok_or_else(|| io::Error::other("this is no file's name"))?;
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
         self.watch.may(FsOp::Create, path)?;
@@ -335,8 +347,21 @@ impl Fs {
             self.watch.permit(FsOp::Write, &new.path(), None, piece.len())?;
             new.file().write_all(piece)?;
         }
+        if is_exact {
+            self.watch.may(FsOp::SetMode, &new.path())?;
+            new.file().set_permissions(Permissions::from_mode(mode))?;
+        }
         self.watch.permit(FsOp::Rename, &new.path(), Some(path), 0)?;
         new.publish(path)
+    }
+
+    /// Sets the mode of the file or directory that `path` leads to.
+    ///
+    /// # Errors
+    /// That of the system.
+    pub fn set_mode(&self, path: &Path, mode: u32) -> io::Result<()> {
+        self.watch.may(FsOp::SetMode, path)?;
+        std::fs::set_permissions(path, Permissions::from_mode(mode))
     }
 
     /// Whether `name` is that of a file that an interrupted [`replace`](Self::replace) left.
@@ -462,6 +487,18 @@ mod tests {
         assert!(fs.read(Path::new("/proc/self/status"), 1 << 20).unwrap().starts_with(b"Name:"));
         assert!(fs.starts_with(&path, b"one") && !fs.starts_with(&path, b"two"));
         assert_eq!(fs.list(dir.path()).unwrap().len(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn a_mode_is_exact_if_that_is_stated() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let fs = Fs::new();
+        // No usual umask leaves the bits by which others write.
+        fs.replace_with_mode(&path, &[b"x"], 0o622).unwrap();
+        assert_eq!(fs.metadata(&path).unwrap().mode() & 0o7777, 0o622);
+        fs.set_mode(&path, 0o606).unwrap();
+        assert_eq!(fs.metadata(&path).unwrap().mode() & 0o7777, 0o606);
     }
 
     #[test]

@@ -52,8 +52,6 @@ fn readable_file(number: u32) -> Option<(u32, PathBuf, u64)> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests read files as programs do")]
-
     use std::io::Read;
 
     use super::*;

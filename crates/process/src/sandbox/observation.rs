@@ -55,6 +55,8 @@ pub struct Written {
     /// Whether all of it is the programs' own: they created it, or truncated it before they wrote. If not, a part may be older. A
     /// directory that was moved there is not known as a whole.
     pub is_whole: bool,
+    /// Whether it is a link that the programs made. A link that was there before leads to the file that they wrote.
+    pub is_own_link: bool,
 }
 
 /// One program.
@@ -176,6 +178,11 @@ impl Found {
     /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         matches!(self.kind, PathKind::Directory { .. })
+    }
+
+    /// The target of the link, if it is one.
+    pub(crate) fn link(&self) -> Option<&Path> {
+        self.link.as_deref()
     }
 
     /// Whether it is a pipe, a socket or a device.

@@ -61,14 +61,19 @@ impl Writes {
     /// The paths that exist and were changed, of which the observation began at `since`, in nanoseconds since 1970; and the
     /// removed ones that are still missing.
     pub(super) fn take(&mut self, since: i64) -> (BTreeMap<PathBuf, Written>, BTreeSet<PathBuf>) {
-        let (written, removed) = (std::mem::take(&mut self.written), std::mem::take(&mut self.removed));
+        let (written, mut removed) = (std::mem::take(&mut self.written), std::mem::take(&mut self.removed));
         let kept = written.into_iter().filter_map(|(path, Write { before, is_whole })| {
-            let found = Fs::new().symlink_metadata(&path).ok()?;
+            let Ok(found) = Fs::new().symlink_metadata(&path) else {
+                removed.extend((!before.is_nothing()).then_some(path));
+                return None;
+            };
             // Two changes within the resolution of the clock can leave the same state.
             let is_unchanged = before.is_same(&path) && FileState::of(&found).ctime < since;
-            (!is_unchanged).then_some((path, Written { is_whole }))
+            let is_own_link = found.is_symlink() && before.link() != Found::at(&path).link();
+            (!is_unchanged).then_some((path, Written { is_whole, is_own_link }))
         });
+        let kept = kept.collect();
         let is_missing = |path: &PathBuf| Fs::new().symlink_metadata(path).is_err();
-        (kept.collect(), removed.into_iter().filter(is_missing).collect())
+        (kept, removed.into_iter().filter(is_missing).collect())
     }
 }

@@ -48,6 +48,24 @@ fn files_that_programs_write_are_known() {
 }
 
 #[test]
+fn links_are_the_programs_own_or_lead_to_what_they_wrote() {
+    let cases = [
+        ("echo x > {}/old-link", false),
+        ("ln -sf other {}/old-link", true),
+        ("ln -s other {}/new-link", true),
+        ("echo x > {}/old-link; ln -sf other {}/old-link", true),
+    ];
+    for (script, is_own) in cases {
+        let bench = Bench::new();
+        bench.write("old", "of before");
+        std::os::unix::fs::symlink("old", bench.path("old-link")).unwrap();
+        let (_, seen) = bench.observe(script);
+        let links: Vec<_> = seen.written.values().map(|written| written.is_own_link).collect();
+        assert_eq!(links, [is_own], "{script}: {:?}", seen.written);
+    }
+}
+
+#[test]
 fn a_part_of_a_file_may_be_older() {
     let cases = [
         ("echo x >> {}/old", "old"),
@@ -101,6 +119,9 @@ fn a_file_that_another_program_made_and_that_is_removed_is_named() {
     let bench = Bench::new();
     let old = bench.write("old", "of before");
     let (_, seen) = bench.observe("echo x > t; rm t; echo x > {}/new; rm {}/new {}/old; rm -f {}/absent");
+    assert_eq!(seen.removed.into_iter().collect::<Vec<_>>(), std::slice::from_ref(&old));
+    fs::write(&old, "of before").unwrap();
+    let (_, seen) = bench.observe("echo x > {}/old; rm {}/old");
     assert_eq!(seen.removed.into_iter().collect::<Vec<_>>(), [old]);
 }
 
@@ -137,7 +158,7 @@ fn a_change_by_another_hand_is_noticed() {
         drop(pipe);
         let (ended, seen) = run.join().unwrap();
         assert_eq!(ended.output, "onethree");
-        assert_eq!(seen.changed.into_iter().collect::<Vec<_>>(), [file.clone()]);
+        assert_eq!(seen.changed.into_iter().collect::<Vec<_>>(), std::slice::from_ref(&file));
     });
 }
 

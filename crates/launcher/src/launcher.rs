@@ -1,0 +1,505 @@
+//! The order of a look-up, a run and what is kept of it.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use opkeep_digest::FileDigests;
+use opkeep_embed::{
+    CancelToken, FileCache, FileCacheConfig, FileGroup, FileKey, GroupClaim, GroupTicket, NewGroup, Options,
+    TargetFiles,
+};
+use opkeep_fs::Fs;
+use opkeep_process::{
+    Forwarded, ForwardingProcess, InheritedInputs, Observation, Observer, Sandbox, SignalRelay,
+};
+
+use crate::error::LauncherError;
+use crate::key::{Machine, TaskKey};
+use crate::manifest::Manifest;
+use crate::reason::Reason;
+use crate::record::{Recording, Run};
+use crate::replay::Replay;
+use crate::result::StoredResult;
+use crate::roots::Roots;
+use crate::state::States;
+use crate::streams::{Capture, Streams};
+use crate::task::Task;
+
+/// The number of manifests of a task.
+const MAX_MANIFESTS: usize = 16;
+
+/// How often a look-up begins anew because another process has published a manifest.
+const MAX_LOOKUPS: usize = 8;
+
+/// How long an interrupted run may have taken if it is to be observed again.
+const REPEATED: Duration = Duration::from_secs(60);
+const MAX_REPEATS: usize = 8;
+
+/// The longest time for which other callers wait for a run: a whole one may take two hours.
+const HOLD_LIMIT: Duration = Duration::from_secs(3 * 3600);
+
+/// The failures by which a holder lets its waiters go on: they look up again, or run the command as well.
+const LOOK_AGAIN: &str = "opkeep launcher: look up again";
+const NOT_KEPT: &str = "opkeep launcher: not kept";
+
+/// The name of the file in the group of a manifest.
+const MANIFEST: &str = "manifest";
+
+/// The private directories in a task's work directory.
+const TEMPORARY: &str = "tmp";
+const BYTE_CODE: &str = "pycache";
+
+/// The settings of a launcher.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct LauncherConfig {
+    /// The store, its mode, the remote cache, and the namespace of the keys.
+    pub cache: FileCacheConfig,
+    /// Directories that may lie elsewhere in another build, such as the build tree and the source tree. The home directory is one by itself.
+    pub roots: Roots,
+    /// Variables that do not count beside [`INERT`](crate::INERT), such as the caller's own settings. A name may end with `*`.
+    pub inert: Vec<String>,
+    /// Digests of files.
+    pub digests: Arc<dyn FileDigests>,
+    /// Ends a wait, and kills a running command.
+    pub cancel: CancelToken,
+    /// Signals that a running command should receive.
+    pub signals: SignalRelay,
+}
+
+impl LauncherConfig {
+    /// Settings without roots.
+    pub fn new(cache: FileCacheConfig, digests: Arc<dyn FileDigests>) -> Self {
+        Self {
+            cache,
+            roots: Roots::default(),
+            inert: Vec::new(),
+            digests,
+            cancel: CancelToken::new(),
+            signals: SignalRelay::new(),
+        }
+    }
+}
+
+impl fmt::Debug for LauncherConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LauncherConfig")
+            .field("cache", &self.cache)
+            .field("roots", &self.roots)
+            .field("inert", &self.inert)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs commands whose results are kept.
+#[derive(Debug)]
+pub struct Launcher {
+    config: LauncherConfig,
+    cache: FileCache,
+    machine: Machine,
+}
+
+/// The result of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Ran {
+    /// Its exit status.
+    pub status: ExitStatus,
+    /// Where it is from.
+    pub how: How,
+}
+
+/// Where a result is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It was stored, and the command did not run.
+    Hit,
+    /// The command ran, and its result is stored now.
+    Compiled,
+    /// The command ran, and its result is not stored.
+    NotKept(Reason),
+    /// The command ran, and no result was looked for.
+    Uncached(Reason),
+}
+
+/// The state of a look-up.
+enum LookedUp {
+    Hit,
+    Missing {
+        /// The manifests of the task, each with the key of the result now if it applies here.
+        manifests: Vec<(Manifest, Option<FileKey>)>,
+        /// The key of a stored result that cannot be used here: that of a run now replaces it.
+        refused: Option<FileKey>,
+    },
+}
+
+/// One task during a call.
+struct Call<'a> {
+    launcher: &'a Launcher,
+    task: &'a Task<'a>,
+    env: Vec<(OsString, OsString)>,
+    roots: Roots,
+    key: TaskKey,
+    files: TargetFiles,
+}
+
+/// A command that has ended.
+struct Ended {
+    forwarded: Forwarded,
+    /// What it looked at and wrote; or why that is not known.
+    seen: Result<Observation, Reason>,
+    read_inputs: bool,
+    compile_time: Duration,
+}
+
+impl Launcher {
+    /// Opens the cache. A store that cannot be used is a warning, and each command runs.
+    ///
+    /// # Errors
+    /// The namespace is not valid, or the mode requires a store that cannot be used.
+    pub fn open(config: LauncherConfig) -> Result<Self, LauncherError> {
+        let cache = FileCache::open(config.cache.clone())?;
+        Ok(Self { config, cache, machine: Machine::current() })
+    }
+
+    /// The cache, for its statistics and for uploads at the end.
+    pub fn cache(&self) -> &FileCache {
+        &self.cache
+    }
+
+    /// Returns the result of a command: a stored one, if all that a run would read now is as it was in a run before; otherwise that of a
+    /// run. While another process runs the same command, this one waits for its result. A problem of the cache never fails a command.
+    ///
+    /// # Errors
+    /// The cache cannot be used as its mode requires; or the command could not be started, or was cancelled.
+    pub fn run(&self, task: &Task<'_>, io: &mut dyn Streams) -> Result<Ran, LauncherError> {
+        let mut capture = Capture::new(io);
+        let env = private_environment(&task.run.env, task.work_dir)?;
+        let home = env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| home.as_os_str());
+        let roots = self.config.roots.of_run(home, task.work_dir);
+        // The key has the environment that the programs get.
+        let mut keyed = task.clone();
+        keyed.run.env.clone_from(&env);
+        let named = task.run.args.iter().find(|arg| names_descriptor(arg));
+        let key = match named {
+            Some(arg) => Err(Reason::DescriptorArgument(arg.to_string_lossy().into_owned())),
+            None => TaskKey::of(&keyed, &roots, &self.config.inert, &self.machine, &*self.config.digests)
+                .map_err(Reason::Unreadable),
+        };
+        let files = self.cache.target(&task.target)?;
+        match key {
+            Ok(key) => Call { launcher: self, task, env, roots, key, files }.run(&mut capture),
+            Err(reason) => {
+                let status = self.run_unobserved(task, &env, &mut capture)?.status;
+                Ok(Ran { status, how: How::Uncached(reason) })
+            }
+        }
+    }
+
+    fn run_unobserved(
+        &self,
+        task: &Task<'_>,
+        env: &[(OsString, OsString)],
+        capture: &mut Capture<'_>,
+    ) -> Result<Forwarded, LauncherError> {
+        self.forward(task, env, Sandbox::default(), capture)
+    }
+
+    fn forward(
+        &self,
+        task: &Task<'_>,
+        env: &[(OsString, OsString)],
+        sandbox: Sandbox<'_>,
+        capture: &mut Capture<'_>,
+    ) -> Result<Forwarded, LauncherError> {
+        let environment: Vec<(&OsStr, &OsStr)> =
+            env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())).collect();
+        let process = ForwardingProcess {
+            program: &task.run.program,
+            args: &task.run.args,
+            environment: &environment,
+            dir: &task.run.dir,
+            deadline: None,
+            cancel: &self.config.cancel,
+            signals: &self.config.signals,
+            sandbox,
+        };
+        Ok(process.run(&mut |stream, bytes| capture.write(stream, bytes))?)
+    }
+}
+
+impl Call<'_> {
+    fn run(&self, capture: &mut Capture<'_>) -> Result<Ran, LauncherError> {
+        for _ in 0..MAX_LOOKUPS {
+            let (manifests, refused) = match self.look_up(capture)? {
+                LookedUp::Hit => return Ok(hit()),
+                LookedUp::Missing { manifests, refused } => (manifests, refused),
+            };
+            if refused.is_some() {
+                return self.run_and_keep(&manifests, None, refused, capture);
+            }
+            let wanted = manifests.iter().rev().find_map(|(_, key)| key.clone());
+            let is_result = wanted.is_some();
+            if !is_result && manifests.len() == MAX_MANIFESTS {
+                break;
+            }
+            let wanted = wanted.unwrap_or_else(|| self.key.manifest(manifests.len()));
+            let mut options = Options::default().with_cancel(&self.launcher.config.cancel);
+            options.hold_limit = HOLD_LIMIT;
+            match self.files.get_or_begin(&wanted, &options)? {
+                // A manifest, or a result that was published meanwhile.
+                GroupClaim::Hit(group) if is_result => match self.replay(&group, capture) {
+                    Ok(true) => return Ok(hit()),
+                    _ => return self.run_and_keep(&manifests, None, Some(wanted), capture),
+                },
+                GroupClaim::Hit(_) => {}
+                GroupClaim::Begin(ticket) | GroupClaim::Unshared(ticket, _) => {
+                    return self.run_and_keep(&manifests, Some((ticket, wanted)), None, capture);
+                }
+                GroupClaim::HolderFailed(reason) if reason == LOOK_AGAIN => {}
+                GroupClaim::HolderFailed(_) => break,
+                GroupClaim::Cancelled => return Err(LauncherError::Cancelled),
+                _ => break,
+            }
+        }
+        let manifests = self.manifests(&States::new(&self.roots, &*self.launcher.config.digests))?;
+        self.run_and_keep(&manifests, None, None, capture)
+    }
+
+    /// Looks for a result. One that is found is written and replayed.
+    fn look_up(&self, capture: &mut Capture<'_>) -> Result<LookedUp, LauncherError> {
+        let states = States::new(&self.roots, &*self.launcher.config.digests);
+        let manifests = self.manifests(&states)?;
+        let mut refused = None;
+        for key in manifests.iter().filter_map(|(_, key)| key.as_ref()) {
+            if let Some(group) = self.files.get(key)? {
+                match self.replay(&group, capture) {
+                    Ok(true) => return Ok(LookedUp::Hit),
+                    _ => refused = Some(key.clone()),
+                }
+            }
+        }
+        Ok(LookedUp::Missing { manifests, refused })
+    }
+
+    /// The manifests of the task. One that cannot be decoded, such as that of a later version, has no key.
+    fn manifests(&self, states: &States<'_>) -> Result<Vec<(Manifest, Option<FileKey>)>, LauncherError> {
+        let mut manifests = Vec::new();
+        for number in 0..MAX_MANIFESTS {
+            let Some(group) = self.files.get(&self.key.manifest(number))? else { break };
+            let manifest = group.get(MANIFEST).and_then(|bytes| Manifest::decode(bytes).ok());
+            let key = manifest.as_ref().and_then(|manifest| self.key.result(manifest, states));
+            manifests.push((manifest.unwrap_or_default(), key));
+        }
+        Ok(manifests)
+    }
+
+    /// Writes the outputs of a stored result and forwards its texts. Returns false if it cannot be used here.
+    fn replay(&self, group: &FileGroup, capture: &mut Capture<'_>) -> io::Result<bool> {
+        let Some(result) = StoredResult::of(group) else { return Ok(false) };
+        let Some(replay) = Replay::of(&result, self.task, &self.roots) else { return Ok(false) };
+        replay.write()?;
+        // The outputs are there: a reader that is gone changes nothing of that.
+        let _ = capture.replay(&replay.texts);
+        Ok(true)
+    }
+
+    /// Runs the command, and publishes its result: with the ticket for `key`, or without one. A stored result under `refused` is replaced.
+    fn run_and_keep(
+        &self,
+        manifests: &[(Manifest, Option<FileKey>)],
+        ticket: Option<(GroupTicket, FileKey)>,
+        refused: Option<FileKey>,
+        capture: &mut Capture<'_>,
+    ) -> Result<Ran, LauncherError> {
+        let ended = self.run_observed(capture)?;
+        let status = ended.forwarded.status;
+        let (ticket, wanted) = ticket.unzip();
+        let states = States::new(&self.roots, &*self.launcher.config.digests);
+        let kept = self.record(&ended, capture, &states).and_then(|recording| {
+            let wanted = wanted.as_ref().or(refused.as_ref());
+            self.keep(recording, &states, manifests, ticket.as_ref(), wanted, ended.compile_time)
+        });
+        let how = match kept {
+            Ok(()) => How::Compiled,
+            Err(reason) => {
+                ticket.iter().for_each(|ticket| drop(ticket.abandon(Some(NOT_KEPT))));
+                How::NotKept(reason)
+            }
+        };
+        Ok(Ran { status, how })
+    }
+
+    /// What is kept of a run.
+    fn record(&self, ended: &Ended, capture: &Capture<'_>, states: &States<'_>) -> Result<Recording, Reason> {
+        let Ended { forwarded, seen, read_inputs, compile_time: _ } = ended;
+        let seen = seen.as_ref().map_err(Reason::clone)?;
+        if !forwarded.status.success() {
+            return Err(Reason::Failed);
+        }
+        if *read_inputs {
+            return Err(Reason::InheritedInput);
+        }
+        let texts = capture.texts().ok_or(Reason::TooLarge)?;
+        if capture.is_closed() {
+            return Err(Reason::OutputClosed);
+        }
+        if !forwarded.is_complete {
+            return Err(Reason::StillRunning);
+        }
+        Run { task: self.task, env: &self.env, roots: &self.roots, seen, texts }.record(states)
+    }
+
+    /// Publishes the result, and a new manifest if none fits.
+    fn keep(
+        &self,
+        recording: Recording,
+        states: &States<'_>,
+        manifests: &[(Manifest, Option<FileKey>)],
+        ticket: Option<&GroupTicket>,
+        wanted: Option<&FileKey>,
+        compile_time: Duration,
+    ) -> Result<(), Reason> {
+        let Recording { mut manifest, words, result } = recording;
+        let changed = || Reason::Changed(self.task.run.dir.clone());
+        let known = manifests.iter().find(|(known, _)| known.fits(&manifest, &words));
+        let is_new = known.is_none();
+        match known {
+            Some((known, _)) => manifest = known.clone(),
+            None if manifest.listed.iter().any(|listed| listed.by_mention) => manifest.words = words.filter(),
+            None => {}
+        }
+        if !manifest.is_encodable() {
+            return Err(Reason::TooLarge);
+        }
+        let key = self.key.result(&manifest, states).ok_or_else(changed)?;
+        let record = result.record().ok_or(Reason::TooLarge)?;
+        let files = result.files(&record);
+        let mut group = NewGroup::new(files.iter().map(|(name, bytes)| (name.as_str(), *bytes)));
+        group.kernel = &self.task.name;
+        group.compile_time = Some(compile_time);
+        let is_kept = match ticket.filter(|_| wanted == Some(&key)) {
+            Some(ticket) => ticket.publish(&group),
+            None => self.files.publish(&key, &group),
+        };
+        match is_kept {
+            Ok(true) => {}
+            Ok(false) => return Err(Reason::Store("it is only read, or there is none".to_owned())),
+            Err(error) => return Err(Reason::Store(error.to_string())),
+        }
+        if is_new {
+            self.publish_manifest(&manifest, manifests.len(), ticket.zip(wanted))?;
+        }
+        ticket.iter().for_each(|ticket| drop(ticket.abandon(Some(LOOK_AGAIN))));
+        Ok(())
+    }
+
+    /// Publishes a manifest under the first free number from `number` on.
+    fn publish_manifest(
+        &self,
+        manifest: &Manifest,
+        mut number: usize,
+        ticket: Option<(&GroupTicket, &FileKey)>,
+    ) -> Result<(), Reason> {
+        let store = |error: opkeep_embed::EmbedError| Reason::Store(error.to_string());
+        let bytes = manifest.encode();
+        // Another process may have published one in the meantime.
+        while number < MAX_MANIFESTS {
+            match self.files.get(&self.key.manifest(number)).map_err(store)? {
+                Some(group) if group.get(MANIFEST) == Some(bytes.as_slice()) => return Ok(()),
+                Some(_) => number += 1,
+                None => break,
+            }
+        }
+        // All are used: a new one replaces one of them, and only its results are lost.
+        if number >= MAX_MANIFESTS {
+            number = usize::from(manifest.digest().as_bytes()[0]) % MAX_MANIFESTS;
+        }
+        let key = self.key.manifest(number);
+        let mut group = NewGroup::new([(MANIFEST, bytes.as_slice())]);
+        group.kernel = &self.task.name;
+        group.compile_time = Some(Duration::ZERO);
+        match ticket.filter(|(ticket, wanted)| **wanted == key && ticket.is_held()) {
+            Some((ticket, _)) => ticket.publish(&group).map_err(store)?,
+            None => self.files.publish(&key, &group).map_err(store)?,
+        };
+        Ok(())
+    }
+
+    /// Runs the command under observation if this host allows it. A run in which a signal interrupted a call may have gone on as if a
+    /// file were missing, and one may fail because it was observed: these are repeated, the last time unobserved.
+    fn run_observed(&self, capture: &mut Capture<'_>) -> Result<Ended, LauncherError> {
+        let (launcher, work_dir) = (self.launcher, self.task.work_dir);
+        let began = Instant::now();
+        let mut why = Reason::NotObservable;
+        for repeat in 0..MAX_REPEATS {
+            if repeat > 0 {
+                capture.restart();
+            }
+            let started = if Observer::is_available() { Observer::start(work_dir).ok() } else { None };
+            let Some(observer) = started else { break };
+            let inputs = InheritedInputs::now();
+            let sandbox = Sandbox { observer: Some(&observer), domain: None };
+            let run_began = Instant::now();
+            let forwarded = launcher.forward(self.task, &self.env, sandbox, capture)?;
+            let compile_time = run_began.elapsed();
+            let read_inputs = InheritedInputs::now() != inputs;
+            let seen = observer.finish();
+            let has_failed = !forwarded.status.success();
+            let is_disturbed =
+                seen.is_interrupted() || has_failed && (seen.foreign.is_some() || seen.incomplete.is_some());
+            // Data that was read from standard input is gone.
+            if !is_disturbed || read_inputs {
+                return Ok(Ended { forwarded, seen: Ok(seen), read_inputs, compile_time });
+            }
+            why = match &seen.foreign {
+                Some(program) => Reason::Foreign(program.clone()),
+                None => Reason::Incomplete(seen.error().map_or_else(String::new, |error| error.to_string())),
+            };
+            if !seen.is_interrupted() || began.elapsed() > REPEATED {
+                break;
+            }
+        }
+        capture.restart();
+        let forwarded = launcher.run_unobserved(self.task, &self.env, capture)?;
+        Ok(Ended { forwarded, seen: Err(why), read_inputs: false, compile_time: began.elapsed() })
+    }
+}
+
+fn hit() -> Ran {
+    Ran { status: ExitStatus::from_raw(0), how: How::Hit }
+}
+
+/// The environment of the command: temporary files lie in the work directory, and Python neither reads nor writes compiled modules,
+/// whose validity depends on dates.
+fn private_environment(
+    env: &[(OsString, OsString)],
+    work_dir: &Path,
+) -> Result<Vec<(OsString, OsString)>, LauncherError> {
+    let dir = |name: &str| -> Result<PathBuf, LauncherError> {
+        let path = work_dir.join(name);
+        let created = Fs::new().create_dirs(&path, 0o700);
+        created.map(|()| path.clone()).map_err(|source| LauncherError::Io { action: "create", path, source })
+    };
+    let set: [(&str, OsString); 3] = [
+        ("TMPDIR", dir(TEMPORARY)?.into()),
+        ("PYTHONDONTWRITEBYTECODE", "1".into()),
+        ("PYTHONPYCACHEPREFIX", dir(BYTE_CODE)?.into()),
+    ];
+    let others = env.iter().filter(|(name, _)| set.iter().all(|(own, _)| name != own)).cloned();
+    Ok(others.chain(set.iter().map(|(name, value)| (OsString::from(name), value.clone()))).collect())
+}
+
+/// Whether an argument names a descriptor that the command inherits, of which no key covers the data.
+fn names_descriptor(arg: &OsStr) -> bool {
+    ["/dev/fd/", "/dev/stdin", "/proc/self/fd/"]
+        .iter()
+        .any(|name| crate::roots::contains(arg.as_bytes(), name.as_bytes()))
+}

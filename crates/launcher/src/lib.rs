@@ -1,0 +1,57 @@
+//! The results of compile commands, kept under keys of all that the commands read.
+//!
+//! A build runs the same command again and again: `opc add.py --output=out`. This crate runs it in the place of its caller, or gives
+//! the result of an earlier run: the files that it wrote and the texts of its two outputs. No list of what a command reads is written by hand: it is
+//! observed ([`Observer`](opkeep_process::Observer)), with all programs that it starts.
+//!
+//! ```text
+//! task key      digest of what is known before: tool, arguments, environment, working directory, program, declared inputs
+//!   └─ manifest 0, 1, ..   the paths that a run looked at: read, listed, or looked for in vain; no content
+//!        └─ result key     digest of the task key, the manifest, and the state of each of its paths now
+//!             └─ result    output files with their modes, standard output, standard error
+//! ```
+//!
+//! * **Look-up.** The state of each path of each manifest is taken: the content of files, the absence of missing ones, the names in listed
+//!   directories, where links lead. If a result has that key, a run would read the same, and look for the same in vain.
+//! * **Dates never count**, nor sizes alone: `touch` changes nothing. A file that is only looked at counts by its content as well.
+//! * **Names in directories** count, except in those in which Python looks for modules: there, only the names count that a text mentions.
+//! * **Roots** ([`Roots`]) are directories that may lie elsewhere in another build. Their paths are replaced by names in arguments, variables and
+//!   texts below roots. If an output shows a path, or the task says that it may, the key has the real paths.
+//! * **One process runs a command**, the others wait: tickets of [`opkeep_embed`].
+//! * **What is not kept** is in [`Reason`]: failures, files that changed during the run, writes to other places than the expected ones,
+//!   data that no key covers. The command's result is its caller's in each case.
+//! * **What came from another host** is judged: a manifest and a result are decoded within limits, and a result writes only expected outputs.
+//!
+//! # What a key cannot cover
+//!
+//! The clock, the host's name, the number of processors, sockets, limits, a file's owner, its date, and its mode except whether it is
+//! executable; extended attributes, which observed programs do not see; and data in pipes that a command inherits. Its adapter knows
+//! that the tool uses none of these.
+
+mod bytes;
+mod environment;
+mod error;
+mod key;
+mod launcher;
+mod manifest;
+mod reason;
+mod record;
+mod replay;
+mod result;
+mod roots;
+mod state;
+mod streams;
+mod task;
+
+pub use environment::{INERT, InertVariable};
+pub use error::LauncherError;
+pub use launcher::{How, Launcher, LauncherConfig, Ran};
+pub use reason::Reason;
+pub use roots::Roots;
+pub use streams::Streams;
+pub use task::{Invocation, Task};
+
+// The types of other crates in the signatures of this one.
+pub use opkeep_digest::FileDigests;
+pub use opkeep_embed::{CancelToken, FileCache, FileCacheConfig, StoreConfig};
+pub use opkeep_process::{SignalRelay, Stream};

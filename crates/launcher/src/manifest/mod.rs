@@ -1,0 +1,76 @@
+//! The paths that a command looked at, without their content.
+
+mod codec;
+mod words;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use opkeep_digest::Digest;
+use opkeep_fs::FileKind;
+
+pub(crate) use words::{WordFilter, Words};
+
+use crate::roots::PathName;
+
+/// The paths that a command looked at. Their state is taken again at each look-up: then it says which result is that of a run now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    /// Whether results depend on where the roots lie.
+    pub(crate) has_real_paths: bool,
+    /// All paths, sorted.
+    pub(crate) paths: Vec<PathName>,
+    /// The listed directories, sorted.
+    pub(crate) listed: Vec<Listed>,
+    /// The words by which the command can look for a name in a directory.
+    pub(crate) words: WordFilter,
+}
+
+/// A directory that was listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) dir: PathName,
+    /// Whether only those names count that the texts mention: Python lists the directories in which it looks for modules.
+    pub(crate) by_mention: bool,
+    /// Names that do not count: the command's own outputs, sorted.
+    pub(crate) ignored: Vec<Vec<u8>>,
+}
+
+impl Manifest {
+    /// Whether results of a run with the lists of `other` and with `words` may be kept under this manifest.
+    pub(crate) fn fits(&self, other: &Self, words: &Words) -> bool {
+        let Self { has_real_paths, paths, listed, words: filter } = self;
+        let is_same = (has_real_paths, paths, listed) == (&other.has_real_paths, &other.paths, &other.listed);
+        is_same && (listed.iter().all(|dir| !dir.by_mention) || words.are_in(filter))
+    }
+
+    /// The digest of its encoding.
+    pub(crate) fn digest(&self) -> Digest {
+        Digest::of(&self.encode())
+    }
+}
+
+impl Listed {
+    /// Whether a name in the directory counts.
+    pub(crate) fn counts(&self, name: &OsStr, kind: FileKind, words: &WordFilter) -> bool {
+        let bytes = name.as_bytes();
+        if is_byte_code(bytes, kind)
+            || self.ignored.binary_search_by(|known| known.as_slice().cmp(bytes)).is_ok()
+        {
+            return false;
+        }
+        // Files of this kind name further directories with modules, whatever they are called.
+        !self.by_mention || bytes.ends_with(b".pth") || words.mention(stem(bytes))
+    }
+}
+
+/// A name up to its first dot: a module's name.
+pub(crate) fn stem(name: &[u8]) -> &[u8] {
+    let end = name.iter().skip(1).position(|byte| *byte == b'.').map_or(name.len(), |at| at + 1);
+    &name[..end]
+}
+
+/// Whether a name is that of compiled Python, which a run neither reads nor writes.
+pub(crate) fn is_byte_code(name: &[u8], kind: FileKind) -> bool {
+    name == b"__pycache__" && kind == FileKind::Dir
+}

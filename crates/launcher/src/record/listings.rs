@@ -1,0 +1,143 @@
+//! The directories that a run listed.
+//!
+//! Python lists each directory in which it looks for modules, and takes from it only the names that it imports. So a new file with
+//! another name does not change its result. A program that takes whatever it finds in a directory, such as plugins, lists it
+//! in the same way. The two are distinguished by what was used: in a directory of modules, each name that was used is mentioned in
+//! another text that the run read, in its arguments or in its environment. Otherwise all names count.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use opkeep_fs::Fs;
+use opkeep_process::Program;
+
+use super::{Run, is_byte_code, is_ignored};
+use crate::manifest::{Listed, Words, stem};
+use crate::reason::Reason;
+use crate::result::Output;
+use crate::state::{counted, names};
+
+/// The extensions of texts in which a module can be mentioned. A text without an extension counts as well.
+const TEXTS: [&str; 8] = ["py", "json", "ini", "cfg", "toml", "txt", "pth", "sh"];
+const MODULES: [&str; 4] = ["py", "so", "pyc", "pth"];
+/// The largest text that is searched for words, and the largest number of bytes of all.
+const MAX_TEXT: u64 = 8 << 20;
+const MAX_TEXTS: u64 = 256 << 20;
+
+impl Run<'_> {
+    /// The directories that were listed, and the words of all texts.
+    pub(super) fn listings(&self, outputs: &[Output]) -> Result<(Vec<Listed>, Words), Reason> {
+        let dirs: Vec<_> = self.seen.names.iter().filter(|(path, _)| !is_ignored(path)).collect();
+        let by_others = self.listed_by_others();
+        let is_candidate = |dir: &Path| !by_others.contains(dir) && self.imports_from(dir);
+        let read: Vec<&PathBuf> = self.seen.read.keys().collect();
+        let words = match dirs.iter().any(|(dir, _)| is_candidate(dir)) {
+            true => self.words(&read),
+            false => Some(Words::default()),
+        };
+        let filter = words.as_ref().map(Words::filter).unwrap_or_default();
+        let mut listed = Vec::new();
+        for (dir, before) in dirs {
+            let by_mention = words
+                .as_ref()
+                .is_some_and(|words| is_candidate(dir) && self.uses_mentioned(dir, words, &read));
+            let entry =
+                Listed { dir: self.roots.name(dir), by_mention, ignored: self.own_names(dir, outputs) };
+            let Some(now) = names(dir) else { return Err(Reason::Changed(dir.clone())) };
+            if counted(&entry, before, &filter) != counted(&entry, &now, &filter) {
+                return Err(Reason::Changed(dir.clone()));
+            }
+            listed.push(entry);
+        }
+        listed.sort_by(|one, other| one.dir.cmp(&other.dir));
+        listed.dedup_by(|one, other| one.dir == other.dir);
+        Ok((listed, words.unwrap_or_default()))
+    }
+
+    /// The directories that a program other than Python listed.
+    fn listed_by_others(&self) -> BTreeSet<&Path> {
+        let others = self.seen.programs.iter().filter(|program| !is_python(program));
+        others.flat_map(|program| program.listed.iter().map(PathBuf::as_path)).collect()
+    }
+
+    /// Whether a module in a directory was read.
+    fn imports_from(&self, dir: &Path) -> bool {
+        let is_module =
+            |path: &Path| MODULES.iter().any(|module| path.extension() == Some(OsStr::new(module)));
+        self.seen.read.keys().any(|path| {
+            path.strip_prefix(dir).is_ok_and(|rest| match rest.components().count() {
+                1 => is_module(path),
+                2 => path.file_name() == Some(OsStr::new("__init__.py")),
+                _ => false,
+            })
+        })
+    }
+
+    /// Whether each name in a directory that the run used is mentioned in a text that is not that file, nor below it.
+    fn uses_mentioned(&self, dir: &Path, words: &Words, texts: &[&PathBuf]) -> bool {
+        let looked =
+            self.seen.looked_at.iter().filter(|(_, found)| !found.is_nothing()).map(|(path, _)| path);
+        let used: BTreeSet<&OsStr> = (self.seen.read.keys().chain(looked))
+            .filter(|path| !is_byte_code(path))
+            .filter_map(|path| path.strip_prefix(dir).ok()?.components().next())
+            .map(|part| part.as_os_str())
+            .collect();
+        used.into_iter().all(|name| {
+            let own = dir.join(name);
+            words.mention(stem(name.as_bytes()), |text| {
+                texts.get(text).is_none_or(|path| !path.starts_with(&own))
+            })
+        })
+    }
+
+    /// The words of all texts that were read, of the arguments and of the environment. `None`: there are too many.
+    fn words(&self, read: &[&PathBuf]) -> Option<Words> {
+        let (mut words, mut total) = (Words::default(), 0);
+        for (number, path) in read.iter().enumerate() {
+            let is_text = path.extension().is_none_or(|found| TEXTS.iter().any(|text| found == *text));
+            if !is_text || is_ignored(path) {
+                continue;
+            }
+            let found = Fs::new().metadata(path).ok()?;
+            if found.len() > MAX_TEXT && path.extension().is_none() {
+                // A program.
+                continue;
+            }
+            let text = Fs::new().read(path, MAX_TEXT).ok()?;
+            total += text.len() as u64;
+            if total > MAX_TEXTS {
+                return None;
+            }
+            if !text.contains(&0) {
+                words.add(number, &text);
+            }
+        }
+        let run = &self.task.run;
+        run.args.iter().for_each(|arg| words.add(read.len(), arg.as_bytes()));
+        self.env.iter().for_each(|(_, value)| words.add(read.len(), value.as_bytes()));
+        Some(words)
+    }
+
+    /// The names in a directory that the run itself wrote.
+    fn own_names(&self, dir: &Path, outputs: &[Output]) -> Vec<Vec<u8>> {
+        let paths = outputs.iter().filter_map(|output| self.roots.locate(&output.name));
+        let mut names: Vec<_> = paths
+            .filter(|path| path.parent() == Some(dir))
+            .filter_map(|path| path.file_name().map(|name| name.as_bytes().to_vec()))
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+/// Whether a program, or the interpreter of a script, is Python.
+fn is_python(program: &Program) -> bool {
+    const INTERPRETERS: usize = 3;
+    let is_python =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"python"));
+    let scripts = program.read.iter().take(if program.is_script { INTERPRETERS } else { 0 });
+    std::iter::once(&program.path).chain(scripts).any(is_python)
+}

@@ -1,0 +1,190 @@
+//! What is kept of a run: the paths that it looked at, and its outputs; or the reason why nothing is.
+
+mod listings;
+mod outputs;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use opkeep_process::{Observation, Unkeyed};
+
+use crate::environment::job_pipe;
+use crate::manifest::{Manifest, Words};
+use crate::reason::Reason;
+use crate::result::{Output, StoredResult, encode_text};
+use crate::roots::{Roots, Segment};
+use crate::state::States;
+use crate::task::{Task, without_parents};
+
+/// Files that observed programs may read and that do not count, beside the momentary state of the machine: they say where a user's
+/// home is, which counts by what is read there, and which time it is.
+const SETTLED: [&str; 5] =
+    ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/usr/share/zoneinfo"];
+
+/// A run that has ended with status 0.
+pub(crate) struct Run<'a> {
+    pub(crate) task: &'a Task<'a>,
+    /// The environment of the command, with what the launcher set.
+    pub(crate) env: &'a [(OsString, OsString)],
+    pub(crate) roots: &'a Roots,
+    pub(crate) seen: &'a Observation,
+    /// The texts of its two outputs.
+    pub(crate) texts: [&'a [u8]; 2],
+}
+
+/// What is kept of a run.
+pub(crate) struct Recording {
+    /// Its words are not filled in: those of a manifest that fits may be used.
+    pub(crate) manifest: Manifest,
+    pub(crate) words: Words,
+    pub(crate) result: StoredResult,
+}
+
+impl Run<'_> {
+    /// Records the run. `states` keep the states of the paths, for the key of the result.
+    ///
+    /// # Errors
+    /// The reason why its result is not kept.
+    pub(crate) fn record(&self, states: &States<'_>) -> Result<Recording, Reason> {
+        self.check_observation()?;
+        let outputs = self.outputs()?;
+        self.check_removed()?;
+        self.check_read(&outputs)?;
+        let looked = self.looked_at(&outputs)?;
+        let (listed, words) = self.listings(&outputs)?;
+        // The contents are read as the key has them, then each file must still be the one that was opened.
+        let read = self.seen.read.keys().map(PathBuf::as_path).filter(|path| !is_ignored(path));
+        let read: Vec<_> = read.filter(|path| !self.is_job_pipe(path)).collect();
+        if let Some(path) = read.iter().find(|path| !states.is_readable(path)) {
+            return Err(Reason::Unreadable((*path).to_owned()));
+        }
+        let paths: BTreeSet<_> = read.into_iter().chain(looked).map(|path| self.roots.name(path)).collect();
+        let mut manifest = Manifest {
+            has_real_paths: self.task.shows_paths,
+            paths: paths.into_iter().collect(),
+            listed,
+            words: Default::default(),
+        };
+        if states.digest(&manifest).is_none() {
+            return Err(Reason::Changed(self.task.run.dir.clone()));
+        }
+        self.check_unchanged(&outputs)?;
+        manifest.has_real_paths |= self.outputs_show_paths(&outputs)?;
+        let texts = self.texts.map(|text| encode_text(self.roots, text));
+        manifest.has_real_paths |= self.texts_show_paths();
+        Ok(Recording { manifest, words, result: StoredResult { outputs, texts } })
+    }
+
+    fn check_observation(&self) -> Result<(), Reason> {
+        let Observation { incomplete, foreign, outlived, changed, .. } = self.seen;
+        if let Some(path) = foreign {
+            return Err(Reason::Foreign(path.clone()));
+        }
+        if let Some(why) = incomplete {
+            return Err(Reason::Incomplete(why.to_string()));
+        }
+        if *outlived {
+            return Err(Reason::StillRunning);
+        }
+        match changed.iter().find(|path| !is_ignored(path)) {
+            Some(path) => Err(Reason::Changed(path.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn check_removed(&self) -> Result<(), Reason> {
+        let is_kept = |path: &&PathBuf| !is_byte_code(path) && !(self.task.ignored)(path);
+        match self.seen.removed.iter().find(is_kept) {
+            Some(path) => Err(Reason::Removed(path.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// What was read must be files, and none of the outputs.
+    fn check_read(&self, outputs: &[Output]) -> Result<(), Reason> {
+        for (path, found) in self.seen.read.iter().filter(|(path, _)| !is_ignored(path)) {
+            if self.is_job_pipe(path) {
+                continue;
+            }
+            if !found.is_file() || path.starts_with("/proc") || path.starts_with("/sys") {
+                return Err(Reason::NotAFile(path.clone()));
+            }
+            if self.is_output(path, outputs) {
+                return Err(Reason::ReadsOutput(path.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The paths that were looked at and that count. The state of an output before the run does not: the run replaced it. Nor does that
+    /// of a directory above an output: a result is used only where these exist, or where the run made them.
+    fn looked_at(&self, outputs: &[Output]) -> Result<Vec<&Path>, Reason> {
+        let mut counted = Vec::new();
+        for (path, found) in self.seen.looked_at.iter().filter(|(path, _)| !is_ignored(path)) {
+            let is_above =
+                (found.is_nothing() || found.is_directory()) && self.is_above_output(path, outputs);
+            if is_above || self.is_output(path, outputs) || self.is_ignored_write(path) {
+                continue;
+            }
+            counted.push(path.as_path());
+        }
+        Ok(counted)
+    }
+
+    /// Whether each path that counts is still in the state in which the command found it.
+    fn check_unchanged(&self, outputs: &[Output]) -> Result<(), Reason> {
+        let read = self.seen.read.iter().filter(|(path, _)| !is_ignored(path) && !self.is_job_pipe(path));
+        if let Some((path, _)) = read.into_iter().find(|(path, found)| !found.is_same(path)) {
+            return Err(Reason::Changed(path.clone()));
+        }
+        let looked = self.looked_at(outputs)?;
+        match looked.into_iter().find(|path| !self.seen.looked_at[*path].still_holds(path)) {
+            Some(path) => Err(Reason::Changed(path.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    fn is_output(&self, path: &Path, outputs: &[Output]) -> bool {
+        let name = self.roots.name(&without_parents(path));
+        outputs.iter().any(|output| output.name == name)
+    }
+
+    /// Whether a path is a directory above an output.
+    fn is_above_output(&self, path: &Path, outputs: &[Output]) -> bool {
+        let paths = outputs.iter().filter_map(|output| self.roots.locate(&output.name));
+        paths.into_iter().any(|output| output.starts_with(path))
+    }
+
+    /// Whether a path was written and is not kept.
+    fn is_ignored_write(&self, path: &Path) -> bool {
+        self.seen.written.contains_key(path) && (is_byte_code(path) || (self.task.ignored)(path))
+    }
+
+    fn is_job_pipe(&self, path: &Path) -> bool {
+        job_pipe(self.env) == Some(path)
+    }
+
+    /// Whether a text has the path of a root where it cannot be replaced: as a part of a longer word.
+    fn texts_show_paths(&self) -> bool {
+        let is_shown = |text: &[u8]| {
+            self.roots.segments(text).into_iter().any(|segment| match segment {
+                Segment::Bytes(bytes) => self.roots.appear_in(bytes),
+                Segment::Root(_) => false,
+            })
+        };
+        self.texts.into_iter().any(is_shown)
+    }
+}
+
+/// Whether a path has a state that is in no key.
+fn is_ignored(path: &Path) -> bool {
+    let is_settled = || SETTLED.iter().any(|settled| path.starts_with(settled));
+    Unkeyed::covering(path).is_some_and(|unkeyed| unkeyed.is_volatile || is_settled())
+}
+
+/// Whether a path is that of compiled Python, which the launcher keeps programs from reading.
+fn is_byte_code(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "pyc")
+        || path.components().any(|part| part.as_os_str() == "__pycache__")
+}

@@ -1,0 +1,228 @@
+//! The state of paths now.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use opkeep_digest::{Digest, FileDigests, Hasher};
+use opkeep_fs::{FileKind, Fs};
+
+use crate::manifest::{Listed, Manifest, WordFilter};
+use crate::roots::{Roots, Segment};
+
+/// The largest file below a root that is read as a text.
+const MAX_TEXT: u64 = 16 << 20;
+
+/// The states of paths, each looked at once. Lives for one look-up.
+pub(crate) struct States<'a> {
+    pub(crate) roots: &'a Roots,
+    digests: &'a dyn FileDigests,
+    known: RefCell<HashMap<PathBuf, State>>,
+    parents: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
+}
+
+/// The state of a path, as far as it counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct State {
+    /// The target of the link that the path is.
+    link: Option<PathBuf>,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Missing,
+    File {
+        content: Content,
+        is_executable: bool,
+    },
+    Unreadable,
+    Directory,
+    /// A pipe, a socket or a device, with the bits of its kind.
+    Other(u32),
+}
+
+/// The content of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Plain(Digest),
+    /// A text that contains paths of roots: with their names in place of them.
+    WithRoots(Digest),
+}
+
+impl Content {
+    /// The content of a file. Below a root, paths of roots do not count in a text.
+    pub(crate) fn of(
+        path: &Path,
+        found: &Metadata,
+        roots: &Roots,
+        digests: &dyn FileDigests,
+    ) -> io::Result<Self> {
+        if roots.cover(path) && found.len() <= MAX_TEXT {
+            let bytes = Fs::new().read(path, MAX_TEXT)?;
+            let has_roots =
+                |segments: &[Segment<'_>]| segments.iter().any(|it| matches!(it, Segment::Root(_)));
+            if !bytes.contains(&0) && has_roots(&roots.segments(&bytes)) {
+                let mut hasher = Hasher::new("opkeep text with roots");
+                roots.hash_text(&mut hasher, &bytes);
+                return Ok(Self::WithRoots(hasher.finish()));
+            }
+            return Ok(Self::Plain(Digest::of(&bytes)));
+        }
+        digests.digest(path).map(Self::Plain)
+    }
+
+    pub(crate) fn hash(self, hasher: &mut Hasher) {
+        match self {
+            Self::Plain(digest) => {
+                hasher.str("plain");
+                hasher.digest(&digest);
+            }
+            Self::WithRoots(digest) => {
+                hasher.str("with roots");
+                hasher.digest(&digest);
+            }
+        }
+    }
+}
+
+impl<'a> States<'a> {
+    pub(crate) fn new(roots: &'a Roots, digests: &'a dyn FileDigests) -> Self {
+        Self { roots, digests, known: RefCell::default(), parents: RefCell::default() }
+    }
+
+    /// The digest of the state of all that a manifest names. `None`: a root of it is not declared here, or a directory that was
+    /// listed cannot be.
+    pub(crate) fn digest(&self, manifest: &Manifest) -> Option<Digest> {
+        let mut hasher = Hasher::new("opkeep launcher state");
+        let mut parents = BTreeMap::new();
+        hasher.list(manifest.paths.len());
+        for name in &manifest.paths {
+            let path = self.roots.locate(name)?;
+            self.hash(&mut hasher, &path);
+            if let Some(parent) = path.parent().filter(|parent| !parents.contains_key(*parent)) {
+                parents.insert(parent.to_owned(), self.real(parent));
+            }
+        }
+        // A link on the way decides where programs look for further files, beside those that they find.
+        let linked = parents.iter().filter(|(path, real)| real.as_ref() != Some(path));
+        let linked: Vec<_> = linked.collect();
+        hasher.list(linked.len());
+        for (path, real) in linked {
+            self.roots.hash_path(&mut hasher, path);
+            hasher.option(real.is_some());
+            real.iter().for_each(|real| self.roots.hash_path(&mut hasher, real));
+        }
+        hasher.list(manifest.listed.len());
+        for listed in &manifest.listed {
+            let names = names(&self.roots.locate(&listed.dir)?)?;
+            let counted = counted(listed, &names, &manifest.words);
+            hasher.list(counted.len());
+            for (name, kind) in counted {
+                hasher.bytes(name.as_bytes());
+                hasher.u64(number(*kind));
+            }
+        }
+        Some(hasher.finish())
+    }
+
+    /// Whether the content of a file can be read.
+    pub(crate) fn is_readable(&self, path: &Path) -> bool {
+        self.of(path).kind != Kind::Unreadable
+    }
+
+    fn hash(&self, hasher: &mut Hasher, path: &Path) {
+        let State { link, kind } = self.of(path);
+        hasher.option(link.is_some());
+        link.iter().for_each(|link| self.roots.hash_text(hasher, link.as_os_str().as_bytes()));
+        match kind {
+            Kind::Missing => hasher.str("missing"),
+            Kind::File { content, is_executable } => {
+                hasher.str("file");
+                content.hash(hasher);
+                hasher.bool(is_executable);
+            }
+            Kind::Unreadable => hasher.str("unreadable"),
+            Kind::Directory => hasher.str("directory"),
+            Kind::Other(kind) => {
+                hasher.str("other");
+                hasher.u64(u64::from(kind));
+            }
+        }
+    }
+
+    fn of(&self, path: &Path) -> State {
+        if let Some(state) = self.known.borrow().get(path) {
+            return state.clone();
+        }
+        let state = self.look(path);
+        self.known.borrow_mut().insert(path.to_owned(), state.clone());
+        state
+    }
+
+    fn look(&self, path: &Path) -> State {
+        const KIND: u32 = 0o170_000;
+        let fs = Fs::new();
+        let (found, link) = match fs.symlink_metadata(path) {
+            Err(_) => return State { link: None, kind: Kind::Missing },
+            Ok(found) if found.is_symlink() => (fs.metadata(path).ok(), fs.read_link(path).ok()),
+            Ok(found) => (Some(found), None),
+        };
+        let kind = match found {
+            None => Kind::Missing,
+            Some(found) if found.is_dir() => Kind::Directory,
+            Some(found) if found.is_file() => {
+                let is_executable = found.mode() & 0o111 != 0;
+                match Content::of(path, &found, self.roots, self.digests) {
+                    Ok(content) => Kind::File { content, is_executable },
+                    Err(_) => Kind::Unreadable,
+                }
+            }
+            Some(found) => Kind::Other(found.mode() & KIND),
+        };
+        State { link, kind }
+    }
+
+    /// The real path of a directory, or of the lowest one above it that exists, with the rest behind it.
+    fn real(&self, dir: &Path) -> Option<PathBuf> {
+        if let Some(real) = self.parents.borrow().get(dir) {
+            return real.clone();
+        }
+        let real = match Fs::new().real_path(dir) {
+            Ok(real) => Some(real),
+            Err(_) => dir.parent().and_then(|above| Some(self.real(above)?.join(dir.file_name()?))),
+        };
+        self.parents.borrow_mut().insert(dir.to_owned(), real.clone());
+        real
+    }
+}
+
+/// The sorted names in a directory, each with its kind.
+pub(crate) fn names(dir: &Path) -> Option<Vec<(OsString, FileKind)>> {
+    let mut names = Fs::new().list(dir).ok()?;
+    names.sort_unstable();
+    Some(names)
+}
+
+fn number(kind: FileKind) -> u64 {
+    match kind {
+        FileKind::File => 0,
+        FileKind::Dir => 1,
+        FileKind::Link => 2,
+        FileKind::Other => 3,
+    }
+}
+
+/// The names that count in a directory, of which `names` were found.
+pub(crate) fn counted<'n>(
+    listed: &Listed,
+    names: &'n [(OsString, FileKind)],
+    words: &WordFilter,
+) -> Vec<&'n (OsString, FileKind)> {
+    names.iter().filter(|(name, kind)| listed.counts(name, *kind, words)).collect()
+}

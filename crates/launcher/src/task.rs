@@ -1,0 +1,74 @@
+//! A command, and what its tool's adapter knows of it.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use opkeep_fs::Fs;
+
+/// A command to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Invocation {
+    /// The program: an absolute path.
+    pub program: PathBuf,
+    /// Its arguments, without its name.
+    pub args: Vec<OsString>,
+    /// Its environment. The launcher sets `TMPDIR`, `PYTHONDONTWRITEBYTECODE` and `PYTHONPYCACHEPREFIX` in it.
+    pub env: Vec<(OsString, OsString)>,
+    /// Its working directory: an absolute path.
+    pub dir: PathBuf,
+}
+
+/// A command whose result may be kept, as the adapter of a tool describes it.
+#[derive(Clone)]
+pub struct Task<'a> {
+    /// The name of the tool, such as `opc`: a namespace of keys.
+    pub tool: &'static str,
+    /// What is run, with the options of a private directory in it.
+    pub run: Invocation,
+    /// The arguments as they take effect, for the key: in a fixed order where their order has no effect, and without those that only
+    /// name private directories. Paths below roots and below the work directory may be in them as they are.
+    pub key_args: Vec<OsString>,
+    /// Files whose content is known to count before anything runs. It keeps tasks with different contents apart.
+    pub inputs: Vec<PathBuf>,
+    /// A private directory that exists and is empty: neither reads nor writes below it are observed, and no output contains its path.
+    pub work_dir: &'a Path,
+    /// Whether a path that was written is an expected output. A stored result that would write another path is not used.
+    pub outputs: &'a dyn Fn(&Path) -> bool,
+    /// Whether a path that was written has no effect on later steps, such as a log, and is not kept.
+    pub ignored: &'a dyn Fn(&Path) -> bool,
+    /// Whether the result may depend on where its directories lie in a way that the output's bytes do not show, such as for debug
+    /// information. The key has the roots' real paths then.
+    pub shows_paths: bool,
+    /// The target, such as `Ascend910B1`: 1 to 100 letters, digits, `_`, `-` and `.`.
+    pub target: String,
+    /// The name of the kernel, for reports.
+    pub name: String,
+}
+
+impl Task<'_> {
+    /// Whether a path is an expected output. Adapters compare plain paths: one with `..` may lead elsewhere than its text says.
+    pub(crate) fn expects(&self, path: &Path) -> bool {
+        (self.outputs)(&without_parents(path))
+    }
+}
+
+/// A path without `..`: by the real path of its directory. A plain path stays as it is.
+pub(crate) fn without_parents(path: &Path) -> PathBuf {
+    let is_plain = path.components().all(|part| part != Component::ParentDir);
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) if !is_plain => Fs::new().resolved(parent).join(name),
+        _ => path.to_owned(),
+    }
+}
+
+impl fmt::Debug for Task<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("tool", &self.tool)
+            .field("run", &self.run)
+            .field("target", &self.target)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,11 @@
+//! Commands of real programs, run with a launcher.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::disallowed_methods, reason = "tests lay files and run programs over them")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod inputs;
+mod moved;
+mod outputs;
+mod refused;
+mod stores;

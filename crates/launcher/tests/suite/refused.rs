@@ -1,0 +1,112 @@
+//! Results that are not kept: the command's own result is its caller's in each case.
+
+use std::fs;
+
+use opkeep_launcher::{How, Reason};
+
+use crate::common::{Bench, Setup, reason};
+
+#[test]
+fn a_failure_is_as_it_is_and_is_not_kept() {
+    let bench = Bench::new();
+    let script = "echo out; echo err >&2; echo part > out/k; exit 7";
+    for _ in 0..2 {
+        let failed = bench.run(script);
+        assert_eq!((failed.how, failed.code), (How::NotKept(Reason::Failed), Some(7)));
+        assert_eq!(
+            (failed.texts.out.as_slice(), failed.texts.err.as_slice()),
+            (&b"out\n"[..], &b"err\n"[..])
+        );
+        assert_eq!(fs::read_to_string(bench.path("tree/out/k")).unwrap(), "part\n");
+    }
+    assert_eq!(bench.run("kill -9 $$").code, Some(128 + 9));
+}
+
+/// Each script, and the reason why its result is not kept, however often it runs.
+#[test]
+fn what_no_key_covers_is_not_kept() {
+    type Is = fn(&Reason) -> bool;
+    let cases: [(&str, Is); 14] = [
+        ("echo x >> out/old", |it| matches!(it, Reason::PartlyWritten(_))),
+        ("echo x 1<> out/old", |it| matches!(it, Reason::ReadsOutput(_) | Reason::PartlyWritten(_))),
+        ("cat out/old > out/new; cat out/new > out/old", |it| matches!(it, Reason::ReadsOutput(_))),
+        ("truncate -s 2 out/old", |it| matches!(it, Reason::PartlyWritten(_))),
+        ("echo x > out/k; echo x > elsewhere", |it| matches!(it, Reason::WroteElsewhere(_))),
+        ("echo x > out/k; mkdir -p elsewhere", |it| matches!(it, Reason::WroteElsewhere(_))),
+        ("echo x > out/k; mkfifo out/pipe", |it| matches!(it, Reason::OutputKind(_))),
+        ("echo x > out/k; rm precious", |it| matches!(it, Reason::Removed(_))),
+        ("echo x > out/k; mv precious out/precious", |it| {
+            matches!(it, Reason::PartlyWritten(_) | Reason::Changed(_))
+        }),
+        ("(sleep 0.4; echo late >> out/k) > /dev/null 2>&1 & echo x > out/k", |it| {
+            *it == Reason::StillRunning
+        }),
+        (
+            "setsid sh -c 'echo > out/ready; sleep 1' > /dev/null 2>&1 & until [ -e out/ready ]; do sleep 0.01; done",
+            |it| *it == Reason::StillRunning,
+        ),
+        ("pwd > out/k; echo \"$TMPDIR\" >> out/k", |it| matches!(it, Reason::NamesWorkDirectory(_))),
+        ("cat /proc/1/environ > out/k 2> /dev/null; true", |it| matches!(it, Reason::NotAFile(_))),
+        ("mkdir d; echo x > d/k; mv d out/d", |it| {
+            matches!(it, Reason::WroteElsewhere(_) | Reason::OutputKind(_))
+        }),
+    ];
+    for (script, is_expected) in cases {
+        for attempt in 0..2 {
+            let bench = Bench::new();
+            bench.write("tree/out/old", "of before");
+            bench.write("tree/precious", "of before");
+            std::thread::sleep(std::time::Duration::from_millis(40));
+            let reason = reason(bench.how(script));
+            assert!(is_expected(&reason), "{script}, {attempt}: {reason:?}");
+            assert!(!reason.code().is_empty() && !reason.to_string().is_empty());
+        }
+    }
+}
+
+#[test]
+fn logs_and_compiled_python_are_allowed() {
+    let bench = Bench::new();
+    let script = "echo x > out/k; echo log >> tool.log; mkdir -p __pycache__; echo x > __pycache__/a.pyc";
+    assert_eq!(bench.how(script), How::Compiled);
+    assert_eq!(bench.how(script), How::Hit);
+}
+
+/// The file changes between its reading and the end of the run: the digest would be that of the other content.
+#[test]
+fn a_file_that_changes_during_the_run_is_noticed() {
+    for script in [
+        "cat in > out/k; echo ready; until [ -e \"$TMPDIR/go\" ]; do sleep 0.01; done",
+        "[ -s in ]; echo x > out/k; echo ready; until [ -e \"$TMPDIR/go\" ]; do sleep 0.01; done",
+        "ls list > out/k; echo ready; until [ -e \"$TMPDIR/go\" ]; do sleep 0.01; done",
+        "[ -e absent ]; echo x > out/k; echo ready; until [ -e \"$TMPDIR/go\" ]; do sleep 0.01; done",
+    ] {
+        let bench = Bench::new();
+        bench.write("tree/in", "one");
+        bench.write("tree/list/a", "");
+        bench.write("tree/to", "");
+        // The directory of temporary files is private, so its path is told by the command.
+        let script = format!("echo \"$TMPDIR\"; {script}");
+        let seen = std::cell::RefCell::new(Vec::new());
+        let changed = bench.run_watched(&Setup::default(), &script, &|bytes| {
+            let mut seen = seen.borrow_mut();
+            seen.extend_from_slice(bytes);
+            let text = String::from_utf8(seen.clone()).unwrap();
+            if let Some(dir) = text.strip_suffix("\nready\n") {
+                bench.write("tree/in", "two");
+                bench.write("tree/list/b", "");
+                bench.write("tree/absent", "");
+                fs::write(std::path::Path::new(dir).join("go"), "").unwrap();
+            }
+        });
+        assert!(matches!(reason(changed.how), Reason::Changed(_)), "{script}");
+    }
+}
+
+#[test]
+fn an_inherited_file_as_an_argument_is_not_covered() {
+    let bench = Bench::new();
+    let ran = bench.run("cat /dev/fd/0 > out/k");
+    assert!(matches!(ran.how, How::Uncached(Reason::DescriptorArgument(_))), "{:?}", ran.how);
+    assert_eq!(ran.code, Some(0));
+}
