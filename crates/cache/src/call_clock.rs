@@ -1,7 +1,23 @@
 //! The time in which at least one caller waits.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use opkeep_fs::{ForkSafeCell, without_fork};
+
+/// What times are relative to. All clocks share it, so that they round the same time alike.
+static ORIGIN: ForkSafeCell<Instant> = ForkSafeCell::new();
+static ORDER: Mutex<()> = Mutex::new(());
+
+/// Runs `act` with the present time, in one thread at a time: clocks that measure the same waits see them in the same order and
+/// so measure the same time.
+pub(crate) fn in_order<T>(act: impl FnOnce(Instant) -> T) -> T {
+    without_fork(|| {
+        let _held = ORDER.lock().unwrap_or_else(PoisonError::into_inner);
+        act(Instant::now())
+    })
+}
 
 /// Measures the time in which at least one caller waits: the same time of several callers counts once.
 ///
@@ -23,14 +39,11 @@ pub(crate) struct CallClock {
 impl CallClock {
     pub(crate) fn new() -> Self {
         let (waiting, began, suspended, ended) = Default::default();
-        Self { origin: Instant::now(), waiting, began, suspended, ended }
+        Self { origin: *ORIGIN.get_or_init(Instant::now), waiting, began, suspended, ended }
     }
 
-    pub(crate) fn begin(&self) {
-        self.begin_at(Instant::now());
-    }
-
-    fn begin_at(&self, now: Instant) {
+    /// Begins a wait at `now`, the time of [`in_order`].
+    pub(crate) fn begin_at(&self, now: Instant) {
         let now = self.time(now);
         if self.waiting.fetch_add(1, Ordering::SeqCst) == 0 {
             self.began.store(now, Ordering::SeqCst);
@@ -38,13 +51,9 @@ impl CallClock {
         }
     }
 
-    /// Ends a wait in which this process was suspended for the `suspended` time. Returns the time since the first caller began, if no
-    /// other one waits.
-    pub(crate) fn end(&self, suspended: Duration) -> Option<Duration> {
-        self.end_at(Instant::now(), suspended)
-    }
-
-    fn end_at(&self, now: Instant, suspended: Duration) -> Option<Duration> {
+    /// Ends a wait at `now`, the time of [`in_order`], in which this process was suspended for the `suspended` time. Returns the time
+    /// since the first caller began, if no other one waits.
+    pub(crate) fn end_at(&self, now: Instant, suspended: Duration) -> Option<Duration> {
         self.suspended.fetch_max(micros(suspended), Ordering::SeqCst);
         // Read before: as soon as no caller waits, the next one writes its own time.
         let time = self.running(now);
@@ -90,10 +99,10 @@ mod tests {
         let (clock, pause, began) = (CallClock::new(), Duration::from_millis(20), Instant::now());
         let ended: Duration = thread::scope(|scope| {
             let wait = || {
-                clock.begin();
+                in_order(|now| clock.begin_at(now));
                 thread::sleep(pause);
                 assert!(clock.waited() >= pause);
-                clock.end(Duration::ZERO)
+                in_order(|now| clock.end_at(now, Duration::ZERO))
             };
             let waits: Vec<_> = (0..8).map(|_| scope.spawn(wait)).collect();
             waits.into_iter().filter_map(|wait| wait.join().unwrap()).sum()

@@ -10,7 +10,9 @@ use opkeep_store::{KeyLock, TryLockOutcome};
 use crate::query::Query;
 use crate::remote::{ObjectNames, Pause, RemoteTarget};
 use crate::running_time::RunningTime;
+use crate::tally::AnswerWait;
 use crate::tiers::Target;
+use crate::wait_budget::WaitBudget;
 
 /// The shortest and the longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
@@ -58,8 +60,8 @@ impl Target {
         };
         let (time, limits) = (RunningTime::new(), query.limits());
         let longest = limits.timeout_of_call(remote.client().call_timeout()) / 2;
-        let wait = self.tally.wait_for_answer();
-        limits.budget.inspect(|budget| budget.begin_wait());
+        let _in_call = limits.budget.map(WaitBudget::enter);
+        let wait = AnswerWait::begin(Some(&self.tally), limits.budget);
         // The digest of a plan is no key of an entry.
         let mut attempt = store.try_lock(&ObjectNames::plan(keys));
         let (mut pause, mut has_waited) = (PAUSES.0, false);
@@ -75,8 +77,7 @@ impl Target {
             }
         }
         let waited = if has_waited { time.at(Instant::now()) } else { Duration::ZERO };
-        limits.budget.inspect(|budget| budget.end_wait(waited, time.suspended()));
-        wait.end(time.suspended());
+        wait.end(waited, time.suspended());
         // Without the lock, it is the turn of all: entries are fetched more than once, and nothing else.
         let lock = match attempt {
             Ok(TryLockOutcome::Acquired(lock)) => Some(lock),

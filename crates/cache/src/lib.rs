@@ -88,6 +88,7 @@ mod tiers;
 mod timer;
 mod unshared;
 mod upload;
+mod wait_budget;
 mod warning;
 
 pub use cache::{Cache, CacheConfig};
@@ -110,12 +111,13 @@ pub use remote::{
     Capabilities, ClaimAnswer, ClaimTerms, EngineSpace, ExclusiveCreate, IdleTimeout, LeaseToken, LeaseValue,
     LeaseValueError, ListedObject, Listing, Namespace, NamespaceError, ObjectName, ObjectNameError,
     ObjectNames, PutAnswer, RemoteConfig, RemoteContext, RemoteEngine, RemoteError, RemoteObject,
-    RemotePolicy, RemotePolicyError, WaitBudget,
+    RemotePolicy, RemotePolicyError,
 };
 pub use signing::TrustConfig;
 pub use target::TargetCache;
 pub use ticket::{Published, Ticket};
 pub use unshared::UnsharedReason;
+pub use wait_budget::WaitBudget;
 pub use warning::{OnWarning, WarningKind};
 
 // The types of other crates in the signatures of this one, and these crates, for the types in their signatures.

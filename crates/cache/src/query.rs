@@ -7,7 +7,8 @@ use opkeep_fs::CancelToken;
 use opkeep_store::Entry;
 
 use crate::claimed_leases::ClaimedLeases;
-use crate::remote::{Limits, WaitBudget};
+use crate::remote::Limits;
+use crate::wait_budget::WaitBudget;
 
 /// The time without a heartbeat after which a holder is stale, if the query sets no other.
 const DEFAULT_STALE_AFTER: Duration = Duration::from_secs(600);

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use opkeep_store::{Counter, Statistics, TargetStore};
 
-use crate::call_clock::{CallClock, micros};
+use crate::call_clock::{CallClock, in_order, micros};
 use crate::event::{CacheEvent, Events};
 use crate::per_process::PerProcess;
+use crate::wait_budget::WaitBudget;
 
 /// The counts of one target, and the function that gets events.
 pub(crate) struct Tally {
@@ -45,8 +46,7 @@ impl Tally {
 
     /// Counts the time until the result is dropped as lost to the remote tier. The same time of several callers counts once.
     pub(crate) fn wait_for_answer(&self) -> AnswerWait<'_> {
-        self.clock().begin();
-        AnswerWait { tally: self, suspended: Duration::ZERO }
+        AnswerWait::begin(Some(self), None)
     }
 
     fn clock(&self) -> &CallClock {
@@ -60,23 +60,39 @@ impl fmt::Debug for Tally {
     }
 }
 
-/// A caller's wait for an answer of the remote tier.
+/// A caller's wait for an answer of the remote tier. The tally and the caller's budget see the same time.
 pub(crate) struct AnswerWait<'a> {
-    tally: &'a Tally,
+    tally: Option<&'a Tally>,
+    budget: Option<&'a WaitBudget>,
+    charged: Duration,
     suspended: Duration,
 }
 
-impl AnswerWait<'_> {
-    /// Ends the wait, in which this process was suspended for the `suspended` time.
-    pub(crate) fn end(mut self, suspended: Duration) {
-        self.suspended = suspended;
+impl<'a> AnswerWait<'a> {
+    /// Begins a wait that `tally` counts as lost, and for which `budget` is charged.
+    pub(crate) fn begin(tally: Option<&'a Tally>, budget: Option<&'a WaitBudget>) -> Self {
+        in_order(|now| {
+            tally.inspect(|tally| tally.clock().begin_at(now));
+            budget.inspect(|budget| budget.begin_wait_at(now));
+        });
+        Self { tally, budget, charged: Duration::ZERO, suspended: Duration::ZERO }
+    }
+
+    /// Ends the wait, in which this process was suspended for the `suspended` time. The budget is charged `time`, which is without that.
+    pub(crate) fn end(mut self, time: Duration, suspended: Duration) {
+        (self.charged, self.suspended) = (time, suspended);
     }
 }
 
 impl Drop for AnswerWait<'_> {
     fn drop(&mut self) {
-        if let Some(time) = self.tally.clock().end(self.suspended) {
-            self.tally.add_time(Counter::LostToRemote, time);
+        let Self { tally, budget, charged, suspended } = *self;
+        let lost = in_order(|now| {
+            budget.inspect(|budget| budget.end_wait_at(now, charged, suspended));
+            tally.and_then(|tally| tally.clock().end_at(now, suspended))
+        });
+        if let (Some(tally), Some(time)) = (tally, lost) {
+            tally.add_time(Counter::LostToRemote, time);
         }
     }
 }

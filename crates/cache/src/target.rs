@@ -107,7 +107,9 @@ impl TargetCache {
     /// Looks up an entry in the remote tier only, without a lock or a lease. An entry that the caller uses is written to the
     /// local store. For a caller that prefers this entry to another kernel, and would not build it.
     pub fn get_remote(&self, key: &Digest, query: &Query<'_>) -> Option<Box<Entry>> {
-        self.0.look_remote(key, query, &Miss::Absent).map(|found| found.entry)
+        let found = self.0.look_remote(key, query, &Miss::Absent);
+        self.0.warn_of_budget(query);
+        found.map(|found| found.entry)
     }
 
     /// Fetches the entries of `keys` that the local store lacks from the remote tier, in few calls, and writes
@@ -125,14 +127,18 @@ impl TargetCache {
     ///
     /// Of the local store's entries only the heads are read: one that is damaged behind its head is not lacking.
     pub fn fetch(&self, keys: &[Digest], query: &Query<'_>) -> FetchReport {
-        self.0.fetch(keys, self.0.lacking(keys), true, query)
+        let report = self.0.fetch(keys, self.0.lacking(keys), true, query);
+        self.0.warn_of_budget(query);
+        report
     }
 
     /// Does what [`fetch`](Self::fetch) does, for a caller that has looked up `keys` in the local store and knows those that it is
     /// `lacking`: no entry of the local store is read again, unless this process has fetched it, or another process of this host the same
     /// plan: they may have stored it meanwhile.
     pub fn fetch_lacking(&self, keys: &[Digest], lacking: Vec<Digest>, query: &Query<'_>) -> FetchReport {
-        self.0.fetch(keys, lacking, false, query)
+        let report = self.0.fetch(keys, lacking, false, query);
+        self.0.warn_of_budget(query);
+        report
     }
 
     /// Records all keys of a build that ends. If entries that an earlier build left are sent then
@@ -153,7 +159,9 @@ impl TargetCache {
     /// caller judges them, as by [`fetch`](Self::fetch), but none is taken: neither the local store nor the remote tier changes. Bundles
     /// are not looked up. The query's deadline, token and budget end the calls.
     pub fn peek_remote(&self, keys: &[Digest], query: &Query<'_>) -> Vec<RemoteStatus> {
-        self.0.peek_remote(keys, query)
+        let found = self.0.peek_remote(keys, query);
+        self.0.warn_of_budget(query);
+        found
     }
 
     /// Looks up an entry in the local store for a caller that does not use it: neither statistics nor the last use change. An entry
@@ -193,7 +201,9 @@ impl TargetCache {
     /// The mode forbids building, and there is no entry that the caller uses.
     pub fn get_or_begin(&self, key: &Digest, query: &Query<'_>) -> Result<Claim, CacheError> {
         let protocol = Protocol::new(&self.0, key, query);
-        protocol.begin().map(|claim| protocol.wait(claim))
+        let claim = protocol.begin().map(|claim| protocol.wait(claim));
+        self.0.warn_of_budget(query);
+        claim
     }
 
     /// Does what [`get_or_begin`](Self::get_or_begin) does for keys in their order, until the caller has `max_tickets` tickets, and without
@@ -208,7 +218,9 @@ impl TargetCache {
         max_tickets: usize,
         query: &Query<'_>,
     ) -> Result<Vec<Option<Claim>>, CacheError> {
-        self.0.begin_many(keys, max_tickets, query)
+        let claims = self.0.begin_many(keys, max_tickets, query);
+        self.0.warn_of_budget(query);
+        claims
     }
 
     /// Tries again to get a key that another caller held.
@@ -219,7 +231,9 @@ impl TargetCache {
         // The lock and the lease belong to the target of the pending key, which may be another one.
         let (target, key) = (Arc::clone(&pending.target), *pending.key());
         let protocol = Protocol { began: Some(pending.began()), ..Protocol::new(&target, &key, query) };
-        Ok(protocol.wait(protocol.poll(pending)))
+        let claim = protocol.wait(protocol.poll(pending));
+        target.warn_of_budget(query);
+        Ok(claim)
     }
 
     /// Warns once that the remote tier is paused, with the reason, if there was no other warning of it.

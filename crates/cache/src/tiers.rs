@@ -416,6 +416,13 @@ impl Target {
         remote.client().new_pause().inspect(|text| self.warn(WarningKind::Remote, text));
     }
 
+    /// Warns that the query's budget is used up, if that is due: a call of this caller was the last one within it.
+    pub(crate) fn warn_of_budget(&self, query: &Query<'_>) {
+        let remote = query.wait_budget.and(self.remote.as_deref());
+        let used_up = remote.and_then(|remote| remote.client().used_up(query.limits()));
+        used_up.into_iter().for_each(|why| self.remote_failed(why));
+    }
+
     /// Counts a failed call to the remote tier, and warns of it if a warning is due.
     pub(crate) fn remote_failed(&self, why: CallFailure) {
         match why.warn() {

@@ -167,7 +167,7 @@ impl Uploads {
         let is_stuck = || last.as_ref().is_some_and(|remote| remote.client().is_stuck(&waited));
         self.wait(deadline, cancel, |state| state.left() == 0 && !state.is_releasing || is_stuck());
         if let Some(wait) = wait {
-            wait.end(waited.suspended());
+            wait.end(Duration::ZERO, waited.suspended());
         }
         self.locked().left()
     }

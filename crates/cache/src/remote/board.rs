@@ -27,7 +27,9 @@ use super::problems::CallFailure;
 use crate::random::random_number;
 use crate::refusal::{Refusal, RefusalKind, WRONG_ENTRY};
 use crate::running_time::RunningTime;
+use crate::tally::AnswerWait;
 use crate::timer::{Timed, Timer};
+use crate::wait_budget::WaitBudget;
 
 /// The time for which a caller waits until another thread has the answer that it needs. Lock holders give a heartbeat only before and
 /// after such a wait.
@@ -180,16 +182,13 @@ impl Board {
         let time = RunningTime::new();
         let waited = || time.at(Instant::now());
         let longest = limits.timeout_of_call(self.client.call_timeout()).min(LONGEST_WAIT);
-        let wait = limits.is_waited_for.then(|| self.client.tally().wait_for_answer());
-        limits.budget.inspect(|budget| budget.begin_wait());
+        let _in_call = limits.budget.map(WaitBudget::enter);
+        let wait = AnswerWait::begin(self.client.tally_of(limits), limits.budget);
         while state.table.is_on_its_way(key) && waited() < longest && !limits.are_over() {
             state = self.changed.wait_timeout(state, CHECK_LIMITS).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(state);
-        limits.budget.inspect(|budget| budget.end_wait(waited(), time.suspended()));
-        if let Some(wait) = wait {
-            wait.end(time.suspended());
-        }
+        wait.end(waited(), time.suspended());
         true
     }
 

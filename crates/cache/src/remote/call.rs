@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use opkeep_fs::CancelToken;
 
-use super::wait_budget::WaitBudget;
+use crate::wait_budget::WaitBudget;
 
 /// The maximum time of a call: an [`Instant`] cannot express every sum.
 const LONGEST_CALL: Duration = Duration::from_secs(24 * 3600);

@@ -24,7 +24,8 @@ use crate::event::CacheEvent;
 use crate::refusal::Refusal;
 use crate::running_time::RunningTime;
 use crate::signing::TargetTrust;
-use crate::tally::Tally;
+use crate::tally::{AnswerWait, Tally};
+use crate::wait_budget::WaitBudget;
 
 /// A lease that nothing renews is kept by the engine for so many times to live, only to be collected.
 const KEPT_TTLS: u32 = 4;
@@ -370,11 +371,16 @@ impl RemoteClient {
             return Ok(None);
         }
         let problems = &self.shared.problems;
+        // Before the look at what is left: who uses it up sees that this call may still follow.
+        let in_call = limits.budget.map(WaitBudget::enter);
         if let Some(budget) = limits.budget.filter(|budget| budget.left().is_zero()) {
+            drop(in_call);
+            budget.owe_warning();
             return budget.warning().map_or(Ok(None), |why| Err(problems.failure(Problem::Slow, why)));
         }
         let Some(permit) = self.config().health.begin(Instant::now()) else { return Ok(None) };
         let (answer, end) = self.timed(kind, limits, call);
+        drop(in_call);
         opkeep_trace::debug!(
             "call to the remote cache ended",
             kind = format_args!("{kind:?}"),
@@ -397,6 +403,11 @@ impl RemoteClient {
             Ok(Err(error)) => error.to_string(),
             Err(panic) => panic.clone(),
         };
+        let has_no_answer = end != CallEnd::Ended && !matches!(answer, Ok(Ok(_)));
+        let used_up = limits.budget.filter(|budget| budget.left().is_zero());
+        if has_no_answer && used_up.is_some_and(|budget| !budget.has_warned()) {
+            problems.expect_warning();
+        }
         match self.config().health.end(permit, end, Instant::now(), &reason) {
             Some(Change::Paused) => self.tally.notify(CacheEvent::Paused),
             Some(Change::Resumed) => self.tally.notify(CacheEvent::Resumed),
@@ -417,13 +428,33 @@ impl RemoteClient {
         };
         let failure = problems.failure(problem, reason);
         // The budget is used up: one warning is enough.
-        match limits.budget.filter(|budget| budget.left().is_zero()) {
-            Some(budget) => budget.warning().map_or(Ok(None), |why| {
-                // That it hangs says more.
-                Err(if end == CallEnd::Idle { failure } else { failure.because(why) })
-            }),
+        match used_up {
+            // That it hangs says more.
+            Some(budget) if end == CallEnd::Idle => {
+                if budget.is_first_reason() {
+                    Err(failure)
+                } else {
+                    Ok(None)
+                }
+            }
+            Some(budget) => {
+                budget.owe_warning();
+                budget.warning().map_or(Ok(None), |why| Err(failure.because(why)))
+            }
             None => Err(failure),
         }
+    }
+
+    /// Returns the tally, if it counts waits within `limits`.
+    pub(super) fn tally_of(&self, limits: Limits<'_>) -> Option<&Tally> {
+        limits.is_waited_for.then_some(&self.tally)
+    }
+
+    /// Returns the failure that the budget of `limits` is used up, if its warning is due and was left to this caller: no call within the
+    /// budget is in progress any more.
+    pub(crate) fn used_up(&self, limits: Limits<'_>) -> Option<CallFailure> {
+        let why = limits.budget?.warning()?;
+        Some(self.shared.problems.failure(Problem::Slow, why))
     }
 
     /// Makes a call within its limits, and charges its time. The outer error is a panic's.
@@ -442,18 +473,14 @@ impl RemoteClient {
         let idle_timeout = Some(idle_timeout).filter(|_| ends_idle);
         let idle = IdleTimeout::new(idle_timeout.unwrap_or(timeout)).counted_in(&self.shared.activity);
         let began = Instant::now();
-        let wait = limits.is_waited_for.then(|| self.tally.wait_for_answer());
-        limits.budget.inspect(|budget| budget.begin_wait());
+        let wait = AnswerWait::begin(self.tally_of(limits), limits.budget);
         let context = RemoteContext::new(limits.end_of_call(timeout), limits.cancel).with_idle_timeout(&idle);
         let answer = guarded(|| call(&context));
         let now = Instant::now();
         let longest = idle.longest(now);
         let took = (now - began).saturating_sub(idle.stopped());
         let suspended = idle.suspended();
-        limits.budget.inspect(|budget| budget.end_wait(took, suspended));
-        if let Some(wait) = wait {
-            wait.end(suspended);
-        }
+        wait.end(took, suspended);
         let is_late = took > timeout;
         let end = match &answer {
             // An engine that is full can still be read.

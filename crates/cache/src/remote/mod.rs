@@ -34,7 +34,6 @@ mod problems;
 mod store;
 pub(crate) mod stored_name;
 mod tier;
-mod wait_budget;
 mod watch;
 
 pub(crate) use arrival::{Arrival, Asking, News};
@@ -55,5 +54,4 @@ pub use names::{Namespace, NamespaceError, ObjectNames};
 pub use object::{LeaseToken, LeaseValue, LeaseValueError, ObjectName, ObjectNameError};
 pub(crate) use problems::CallFailure;
 pub(crate) use tier::{Claimed, FoundBundle, RemoteTarget, RemoteTier, SentEntry};
-pub use wait_budget::WaitBudget;
 pub(crate) use watch::Watch;

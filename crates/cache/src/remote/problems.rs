@@ -38,6 +38,8 @@ struct Flags {
     failing: [AtomicBool; 3],
     refusing: [AtomicBool; 3],
     slow: AtomicBool,
+    /// A warning with a reason follows.
+    is_due: AtomicBool,
     /// Calls are not made, because of those of other callers.
     paused: AtomicBool,
     /// Entries were not sent in time, and no call failed for it.
@@ -61,21 +63,32 @@ impl Problems {
 
     /// Records that there is a warning of `problem`. Returns whether it is due.
     fn warn(&self, problem: Problem) -> bool {
-        let Flags { outage, failing, refusing, slow, .. } = &*self.0;
-        match problem {
+        let Flags { outage, failing, refusing, slow, is_due, .. } = &*self.0;
+        let is_first = match problem {
             Problem::Failing(kind) => {
                 let is_new = !failing[kind as usize].swap(true, Ordering::Relaxed);
                 !outage.swap(true, Ordering::Relaxed) && is_new
             }
             Problem::Refusing(kind) => !refusing[kind as usize].swap(true, Ordering::Relaxed),
             Problem::Slow => !slow.swap(true, Ordering::Relaxed),
-        }
+        };
+        is_due.store(false, Ordering::SeqCst);
+        is_first
+    }
+
+    /// Records that a warning with a reason follows, so that none of a pause comes before it. Before the failures that may begin the pause.
+    pub(super) fn expect_warning(&self) {
+        self.0.is_due.store(true, Ordering::SeqCst);
     }
 
     /// Records that there is a warning that the engine is not called any longer. Returns whether it is due: it is the first warning of
     /// any problem. It hides no later one, which has a reason.
     pub(super) fn warn_of_pause(&self) -> bool {
-        let Flags { outage, failing, refusing, slow, paused, unsent: _ } = &*self.0;
+        let Flags { outage, failing, refusing, slow, paused, is_due, unsent: _ } = &*self.0;
+        // First, since it ends when another one begins.
+        if is_due.load(Ordering::SeqCst) {
+            return false;
+        }
         let others = [outage, slow].into_iter().chain(failing).chain(refusing);
         let had_any = others.into_iter().any(|problem| problem.load(Ordering::Relaxed));
         !had_any && !paused.swap(true, Ordering::Relaxed)
@@ -83,7 +96,7 @@ impl Problems {
 
     /// Records that there is a warning of entries that are not sent. Returns whether it is due: no other warning has the reason.
     pub(super) fn warn_of_unsent(&self) -> bool {
-        let Flags { outage, failing, refusing, slow, paused, unsent } = &*self.0;
+        let Flags { outage, failing, refusing, slow, paused, unsent, is_due: _ } = &*self.0;
         let reasons =
             [outage, slow, paused, &failing[CallKind::Store as usize], &refusing[CallKind::Store as usize]];
         let has_reason = reasons.iter().any(|problem| problem.load(Ordering::Relaxed));
@@ -227,6 +240,11 @@ mod tests {
         assert!(!problems.warn_of_pause());
         problems.succeeded(Read);
         assert!(problems.warn_of_pause());
+        // A thread sees the pause before the one that knows the reason reports it.
+        let problems = Problems::default();
+        problems.expect_warning();
+        assert!(!problems.warn_of_pause());
+        assert!(problems.failure(super::Problem::Slow, String::new()).warn() && !problems.warn_of_pause());
         // A pause that was not reported hides no outage.
         let problems = Problems::default();
         assert!(problems.failure(Refusing(Read), String::new()).warn() && !problems.warn_of_pause());

@@ -247,6 +247,40 @@ fn a_budget_that_is_used_up_is_reported_with_the_time_that_was_lost() {
     assert_eq!(remote.count(Put), 0);
 }
 
+/// A call that began later ends later: its time belongs to the number as well.
+#[test]
+fn the_time_that_was_lost_has_that_of_the_last_call() {
+    let (remote, host) = (FakeRemote::new(), Host::new());
+    delay(&remote, LONG);
+    let mut config = config(&remote);
+    config.idle_timeout = LONG;
+    let cache = host.with_remote(&config);
+    let budget = WaitBudget::new(Duration::from_secs(1));
+    thread::scope(|scope| {
+        let call = |name: &'static str| {
+            let (cache, budget) = (&cache, &budget);
+            scope.spawn(move || {
+                let mut query = Query::new(&take);
+                query.wait_budget = Some(budget);
+                drop(build(cache.get_or_begin(&key(name), &query).unwrap()));
+            })
+        };
+        let first = call("relu");
+        until("the first call", || remote.calls().len() == 1);
+        // The budget of each call is what is left when it begins.
+        thread::sleep(Duration::from_millis(300));
+        let second = call("tanh");
+        until("the second call", || remote.calls().len() == 2);
+        first.join().unwrap();
+        second.join().unwrap();
+    });
+    let warnings = host.warnings();
+    let [(_, text)] = &warnings[..] else { panic!("{warnings:?}") };
+    let lost = Duration::from_micros(cache.activity().lost_remote_micros);
+    assert!(lost >= Duration::from_millis(1200), "{lost:?}");
+    assert!(text.contains(&format!("took {:.1} s", lost.as_secs_f64())), "{text}, {lost:?}");
+}
+
 /// Each would wait for the engine until it is given up, one after the other.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the open files show who waits")]
