@@ -41,6 +41,8 @@ pub enum Reason {
     OutputKind(PathBuf),
     /// An output contains the path of the private work directory, which differs in each run.
     NamesWorkDirectory(PathBuf),
+    /// A compiler was to use the instructions of this machine, by this argument: they are in no key.
+    ThisMachine(String),
     /// There are more outputs, or more bytes, than an entry can hold.
     TooLarge,
     /// The store does not take it.
@@ -68,6 +70,7 @@ impl Reason {
             Self::ReadsOutput(_) => "reads-output",
             Self::OutputKind(_) => "output-kind",
             Self::NamesWorkDirectory(_) => "names-work-directory",
+            Self::ThisMachine(_) => "this-machine",
             Self::TooLarge => "too-large",
             Self::Store(_) => "store",
         }
@@ -105,6 +108,9 @@ impl fmt::Display for Reason {
             Self::OutputKind(path) => write!(f, "the output `{}` is not a plain file", path.display()),
             Self::NamesWorkDirectory(path) => {
                 write!(f, "the output `{}` contains the path of the work directory", path.display())
+            }
+            Self::ThisMachine(arg) => {
+                write!(f, "the argument `{arg}` means the instructions of this machine")
             }
             Self::TooLarge => f.write_str("the result is larger than an entry can be"),
             Self::Store(why) => write!(f, "the store does not keep it: {why}"),

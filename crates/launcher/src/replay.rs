@@ -73,3 +73,76 @@ fn write_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let path = if is_link { fs.real_path(path)? } else { path.to_owned() };
     fs.replace_with_mode(&path, &[bytes], mode)
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests lay files")]
+
+    use std::fs;
+
+    use super::*;
+    use crate::roots::PathName;
+    use crate::task::Invocation;
+
+    /// Results of another host that would write where no output is expected.
+    #[test]
+    fn a_hostile_result_is_not_used() {
+        let tree = tempfile::tempdir().unwrap();
+        fs::create_dir(tree.path().join("out")).unwrap();
+        fs::create_dir(tree.path().join("out/dir")).unwrap();
+        std::os::unix::fs::symlink("/", tree.path().join("out/link")).unwrap();
+        let roots = Roots::new([("build".to_owned(), tree.path().to_owned())]).unwrap();
+        let out = tree.path().join("out");
+        let task = Task {
+            tool: "test",
+            run: Invocation::default(),
+            key_args: Vec::new(),
+            inputs: Vec::new(),
+            work_dir: Path::new("/absent"),
+            outputs: &|path| {
+                path.starts_with(&out) && path.extension().is_some_and(|extension| extension == "o")
+            },
+            ignored: &|_| false,
+            shows_paths: false,
+            target: "host".to_owned(),
+            name: String::new(),
+        };
+        let file = || OutputContent::File(b"x".to_vec());
+        let is_used = |outputs: &[(&str, &str, OutputContent)]| {
+            let output = |(root, rest, content): &(&str, &str, OutputContent)| Output {
+                name: PathName { root: (*root).to_owned(), rest: rest.into() },
+                mode: 0o644,
+                content: content.clone(),
+            };
+            let result = StoredResult {
+                outputs: outputs.iter().map(output).collect(),
+                texts: [Vec::new(), Vec::new()],
+            };
+            Replay::of(&result, &task, &roots).is_some()
+        };
+        let new = OutputContent::Directory;
+        assert!(is_used(&[("build", "out/k.o", file())]) && is_used(&[]));
+        assert!(is_used(&[("build", "out/new", new.clone()), ("build", "out/new/k.o", file())]));
+        for (root, rest) in [
+            ("build", "elsewhere/k.o"),
+            ("build", "out/../k.o"),
+            ("build", "out/../../k.o"),
+            ("build", "out/dir/../../k.o"),
+            ("build", "out/k.txt"),
+            ("build", "/etc/k.o"),
+            ("", "/etc/k.o"),
+            ("", "k.o"),
+            ("home", "k.o"),
+            ("build", "out/absent/k.o"),
+            ("build", "out/dir"),
+            ("build", ""),
+        ] {
+            assert!(!is_used(&[("build", "out/k.o", file()), (root, rest, file())]), "{root} {rest}");
+        }
+        // Directories without a file, or not above one.
+        for rest in ["out/new", "new", "out/../new"] {
+            assert!(!is_used(&[("build", rest, new.clone()), ("build", "out/k.o", file())]), "{rest}");
+        }
+        assert!(!is_used(&[("build", "out/k.o", new.clone()), ("build", "out/k.o", file())]));
+    }
+}

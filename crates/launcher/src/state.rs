@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs::Metadata;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,11 @@ use crate::roots::{Roots, Segment};
 
 /// The largest file below a root that is read as a text.
 const MAX_TEXT: u64 = 16 << 20;
+/// A file with a byte 0 among so many first ones is no text.
+const TEXT_HEAD: u64 = 8 << 10;
+
+/// Where the kernel shows its state: nothing there is a file whose content could be compared.
+const STATE_OF_THE_MACHINE: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// The states of paths, each looked at once. Lives for one look-up.
 pub(crate) struct States<'a> {
@@ -63,11 +68,11 @@ impl Content {
         roots: &Roots,
         digests: &dyn FileDigests,
     ) -> io::Result<Self> {
-        if roots.cover(path) && found.len() <= MAX_TEXT {
+        if roots.cover(path) && found.len() <= MAX_TEXT && is_text(path)? {
             let bytes = Fs::new().read(path, MAX_TEXT)?;
             let has_roots =
                 |segments: &[Segment<'_>]| segments.iter().any(|it| matches!(it, Segment::Root(_)));
-            if !bytes.contains(&0) && has_roots(&roots.segments(&bytes)) {
+            if has_roots(&roots.segments(&bytes)) {
                 let mut hasher = Hasher::new("opkeep text with roots");
                 roots.hash_text(&mut hasher, &bytes);
                 return Ok(Self::WithRoots(hasher.finish()));
@@ -167,6 +172,9 @@ impl<'a> States<'a> {
 
     fn look(&self, path: &Path) -> State {
         const KIND: u32 = 0o170_000;
+        if STATE_OF_THE_MACHINE.iter().any(|dir| path.starts_with(dir) && path != Path::new(dir)) {
+            return State { link: None, kind: Kind::Other(0) };
+        }
         let fs = Fs::new();
         let (found, link) = match fs.symlink_metadata(path) {
             Err(_) => return State { link: None, kind: Kind::Missing },
@@ -200,6 +208,13 @@ impl<'a> States<'a> {
         self.parents.borrow_mut().insert(dir.to_owned(), real.clone());
         real
     }
+}
+
+/// Whether a file begins like a text. The digests of other files are remembered, and they are not read here.
+fn is_text(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    Fs::new().open(path)?.take(TEXT_HEAD).read_to_end(&mut head)?;
+    Ok(!head.contains(&0))
 }
 
 /// The sorted names in a directory, each with its kind.

@@ -27,6 +27,9 @@ const BY_MENTION: u8 = 1;
 /// The largest encoding, and the largest number of bytes of all paths in a decoded one.
 const MAX_BYTES: usize = 16 << 20;
 const MAX_PATH_BYTES: usize = 64 << 20;
+/// The largest numbers of paths and of listings: each costs a look-up system calls.
+const MAX_PATHS: usize = 1 << 18;
+const MAX_LISTED: usize = 1 << 14;
 
 /// The reason why bytes are no manifest.
 #[derive(Debug, Error)]
@@ -78,7 +81,8 @@ impl Manifest {
             path.root.len() <= usize::from(u8::MAX) && path.rest.as_os_str().len() <= usize::from(u16::MAX)
         };
         let dirs = self.listed.iter().map(|listed| &listed.dir);
-        self.paths.iter().chain(dirs).all(is_short) && self.encode().len() <= MAX_BYTES
+        let are_few = self.paths.len() <= MAX_PATHS && self.listed.len() <= MAX_LISTED;
+        are_few && self.paths.iter().chain(dirs).all(is_short) && self.encode().len() <= MAX_BYTES
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
@@ -94,10 +98,16 @@ impl Manifest {
         let mut budget = MAX_PATH_BYTES;
         let has_real_paths = flag(bytes.u8()?, REAL_PATHS)?;
         let (count, mut paths, mut last) = (bytes.u32()?, Vec::new(), Vec::new());
+        if count > MAX_PATHS {
+            return Err(ManifestError::TooLarge);
+        }
         for _ in 0..count {
             paths.push(path(&mut bytes, &mut last, &mut budget)?);
         }
         let (count, mut listed, mut last) = (bytes.u32()?, Vec::new(), Vec::new());
+        if count > MAX_LISTED {
+            return Err(ManifestError::TooLarge);
+        }
         for _ in 0..count {
             let dir = path(&mut bytes, &mut last, &mut budget)?;
             let by_mention = flag(bytes.u8()?, BY_MENTION)?;

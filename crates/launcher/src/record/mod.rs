@@ -5,6 +5,7 @@ mod outputs;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use opkeep_process::{Observation, Unkeyed};
@@ -86,6 +87,10 @@ impl Run<'_> {
         }
         if *outlived {
             return Err(Reason::StillRunning);
+        }
+        let args = self.seen.programs.iter().flat_map(|program| &program.args).chain(&self.task.run.args);
+        if let Some(arg) = args.into_iter().find(|arg| means_this_machine(arg.as_bytes())) {
+            return Err(Reason::ThisMachine(arg.to_string_lossy().into_owned()));
         }
         match changed.iter().find(|path| !is_ignored(path)) {
             Some(path) => Err(Reason::Changed(path.clone())),
@@ -175,6 +180,11 @@ impl Run<'_> {
         };
         self.texts.into_iter().any(is_shown)
     }
+}
+
+/// Whether an argument is `-march=native` or the like.
+fn means_this_machine(arg: &[u8]) -> bool {
+    arg.starts_with(b"-m") && arg.ends_with(b"=native")
 }
 
 /// Whether a path has a state that is in no key.

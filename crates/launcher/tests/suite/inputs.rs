@@ -300,6 +300,26 @@ fn variables_count_unless_they_are_inert() {
     assert_eq!(bench.run_with(&with("OPTION", "7"), "echo x > out/k.o").how, How::Compiled);
 }
 
+/// Each make has another pipe for the tokens of its jobs.
+#[test]
+fn the_pipe_of_job_tokens_does_not_count() {
+    let bench = Bench::new();
+    let with_pipe = |name: &str| {
+        let pipe = bench.path(name);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+        let flags = format!(" -j2 --jobserver-auth=fifo:{}", pipe.display());
+        Setup { env: vec![variable("MAKEFLAGS", flags)], ..Setup::default() }
+    };
+    let script = "exec 8<> \"${MAKEFLAGS#*fifo:}\"; printf + >&8; head -c1 <&8 > /dev/null; echo x > out/k";
+    assert_eq!(bench.run_with(&with_pipe("one"), script).how, How::Compiled);
+    assert_eq!(bench.run_with(&with_pipe("two"), script).how, How::Hit);
+    // A pipe that is not named there is an input.
+    let other = "exec 8<> \"$OTHER\"; printf + >&8; head -c1 <&8 > /dev/null; echo x > out/k";
+    let setup = Setup { env: vec![variable("OTHER", bench.path("one"))], ..Setup::default() };
+    let refused = crate::common::reason(bench.run_with(&setup, other).how);
+    assert!(matches!(refused, opkeep_launcher::Reason::NotAFile(_)), "{refused:?}");
+}
+
 #[test]
 fn names_need_not_be_text() {
     let bench = Bench::new();

@@ -26,7 +26,7 @@ fn a_failure_is_as_it_is_and_is_not_kept() {
 #[test]
 fn what_no_key_covers_is_not_kept() {
     type Is = fn(&Reason) -> bool;
-    let cases: [(&str, Is); 14] = [
+    let cases: [(&str, Is); 15] = [
         ("echo x >> out/old", |it| matches!(it, Reason::PartlyWritten(_))),
         ("echo x 1<> out/old", |it| matches!(it, Reason::ReadsOutput(_) | Reason::PartlyWritten(_))),
         ("cat out/old > out/new; cat out/new > out/old", |it| matches!(it, Reason::ReadsOutput(_))),
@@ -47,6 +47,7 @@ fn what_no_key_covers_is_not_kept() {
         ),
         ("pwd > out/k; echo \"$TMPDIR\" >> out/k", |it| matches!(it, Reason::NamesWorkDirectory(_))),
         ("cat /proc/1/environ > out/k 2> /dev/null; true", |it| matches!(it, Reason::NotAFile(_))),
+        ("cc -march=native -x c -c -o out/k.o /dev/null", |it| matches!(it, Reason::ThisMachine(_))),
         ("mkdir d; echo x > d/k; mv d out/d", |it| {
             matches!(it, Reason::WroteElsewhere(_) | Reason::OutputKind(_))
         }),
