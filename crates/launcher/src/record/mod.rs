@@ -92,7 +92,9 @@ impl Run<'_> {
         if let Some(arg) = args.into_iter().find(|arg| means_this_machine(arg.as_bytes())) {
             return Err(Reason::ThisMachine(arg.to_string_lossy().into_owned()));
         }
-        match changed.iter().find(|path| !is_ignored(path)) {
+        // What the command itself wrote changed by its own hand.
+        let is_others = |path: &&PathBuf| !is_ignored(path) && !self.seen.written.contains_key(*path);
+        match changed.iter().find(is_others) {
             Some(path) => Err(Reason::Changed(path.clone())),
             None => Ok(()),
         }

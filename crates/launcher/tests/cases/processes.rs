@@ -67,6 +67,7 @@ pub(crate) fn launch(arguments: &[String]) -> ExitCode {
         target: "host".to_owned(),
         name: String::new(),
     };
+    fs::write(directory.join(format!("started-{}", std::process::id())), "").unwrap();
     let ran = Launcher::open(config).unwrap().run(&task, &mut Standard).unwrap();
     fs::write(directory.join(format!("how-{}", std::process::id())), format!("{:?}", ran.how)).unwrap();
     drop(work);
@@ -156,10 +157,13 @@ pub(crate) fn eight_processes() {
     assert_eq!(bench.read("tree/out/k"), "three");
 }
 
+/// The first run fails when all processes wait for it. The others go on together: each waits for all of them.
 pub(crate) fn failing_processes() {
     let bench = Bench::new();
-    let (codes, runs) = bench.eight("echo run >> tool.log; sleep 0.1; exit 3");
-    assert_eq!((codes, runs), (vec![Some(3); 8], 8));
+    let script = "echo run >> tool.log; if [ $(wc -l < tool.log) = 1 ]; then \
+        until [ $(ls .. | grep -c started) = 8 ]; do sleep 0.02; done; sleep 0.5; exit 3; fi; i=0; \
+        until [ $(wc -l < tool.log) = 8 ]; do sleep 0.02; i=$((i + 1)); [ $i -lt 500 ] || exit 4; done; exit 3";
+    assert_eq!(bench.eight(script), (vec![Some(3); 8], 8));
     assert!(bench.hows().iter().all(|how| how == "NotKept(Failed)"));
 }
 

@@ -162,6 +162,11 @@ fn own_outputs_do_not_count() {
         assert_eq!(bench.how(script), How::Hit, "{script}");
         bench.remove("tree/out/k");
         assert_eq!(bench.how(script), How::Hit, "{script}");
+        // A run that found an old output.
+        bench.write("tree/in", script);
+        assert_eq!(bench.how(script), How::Compiled, "{script}");
+        bench.remove("tree/out/k");
+        assert_eq!(bench.how(script), How::Hit, "{script}");
     }
 }
 

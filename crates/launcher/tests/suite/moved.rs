@@ -59,6 +59,8 @@ fn another_directory_is_a_miss_without_roots() {
 fn a_result_that_shows_its_directory_is_not_used_in_another() {
     let scripts = [
         ("cc -g -c {}/k.c -o {}/out/k.o", false),
+        // Compressed: the bytes show no path.
+        ("cc -g -gz -c {}/k.c -o {}/out/k.o", false),
         ("cc -DFILE_NAME -c {}/k.c -o {}/out/k.o && cat {}/k.c > out/text", false),
         ("pwd > out/k", false),
         ("echo x > out/k", true),
