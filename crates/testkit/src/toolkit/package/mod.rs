@@ -42,12 +42,13 @@
 //!   `--cce-aicore-lang`, and names lose the process id. Struct selection and links never go through it.
 //!   (`ascendc_common_utility.py`)
 //! * For 310P a failed compile is repeated with longer jumps, in the same line of the makefile. (`write_mk`)
+//! * A part of super kernels has no second link, but weak symbols by `llvm-objcopy`, and says in its `.json` what it is.
 //! * Tiling data is described by a struct in the source, or by the package's host library. (`get_op_tiling.py`)
 //!
 //! # What is not
 //!
 //! * The compilers are one program that translates the options for clang and the machine's linker; what clang does not know is
-//!   kept as a text in the object. `_meta_info.cpp`, objects for the super kernel, and chips other than 910B, 910_93, 310P and 910 are
+//!   kept as a text in the object. `_meta_info.cpp`, options of super kernels, and chips other than 910B, 910_93, 310P and 910 are
 //!   missing.
 //! * `opc` is the same program as `asc_opc`.
 //! * Operators are four small ones of our own; headers of Ascend C have what these use.

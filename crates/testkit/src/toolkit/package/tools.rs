@@ -71,7 +71,7 @@ pub(super) fn write(bin: &Path, stamp: &str) -> io::Result<()> {
     let filled = bin.join("filled");
     disk::write(&filled, &program)?;
     disk::set_mode(&filled, 0o755)?;
-    for name in ["bisheng", "ld.lld", "llvm-objdump"] {
+    for name in ["bisheng", "ld.lld", "llvm-objdump", "llvm-objcopy"] {
         copy(&filled, &bin.join(name))?;
     }
     disk::remove(&filled)?;

@@ -13,6 +13,7 @@ pub(super) const CASES: &[Case] = &[
     ("vllm_builds", vllm_builds),
     ("nn_builds", nn_builds),
     ("msopgen_builds", msopgen_builds),
+    ("parts_of_super_kernels_are_tasks_of_their_own", parts_of_super_kernels_are_tasks_of_their_own),
     ("nn_collides_between_units", nn_collides_between_units),
     ("debug_words_are_in_any_order", debug_words_are_in_any_order),
     ("tokens_of_make_reach_the_compiles_of_a_task", tokens_reach_the_compiles_of_a_task),
@@ -91,6 +92,27 @@ fn msopgen_builds() {
         bench.installed.runs_of("asc_opc").unwrap().into_iter().map(|run| run.dir).collect();
     assert_eq!(dirs.len(), 6, "each has a directory of its own");
     assert!(dirs.iter().all(|dir| !dir.parent().unwrap().exists()), "which is removed");
+}
+
+fn parts_of_super_kernels_are_tasks_of_their_own() {
+    let bench = Bench::of(&Project::vllm().relocatable());
+    built(&bench, 3);
+    let tasks = bench.project.tasks().unwrap();
+    let (parts, whole): (Vec<_>, Vec<_>) = tasks.iter().partition(|task| task.name.ends_with("_relocatable"));
+    assert_eq!([parts.len(), whole.len()], [4, 4]);
+    for (part, whole) in parts.iter().zip(whole) {
+        assert_eq!(part.name, format!("{}_relocatable", whole.name));
+        assert_eq!([Bench::findings(part), Bench::findings(whole)], [[""; 0]; 2]);
+        let (object, json) = pair(part);
+        assert_eq!(object[16], 1, "it is relocatable");
+        assert_eq!(json["sub_operator_op_type"], part.op_type.as_str());
+        let config = part.output.parent().unwrap().parent().unwrap().join("config/ascend910b");
+        let index = fs::read_to_string(config.join("relocatable_kernel_info_config.json")).unwrap();
+        assert!(index.contains(&format!("{}.o", part.name)) && !index.contains(&format!("{}.o", whole.name)));
+    }
+    let second: Vec<_> =
+        bench.installed.runs_of("ld.lld").unwrap().into_iter().filter(|run| !run.has("-r")).collect();
+    assert_eq!(second.len(), 5, "none for parts, two for the one that has a twin");
 }
 
 fn ninja_builds() {

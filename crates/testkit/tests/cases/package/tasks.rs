@@ -41,6 +41,8 @@ fn all_operators_compile() {
             .collect();
         assert_eq!(listed, operator.keys);
         assert_eq!(json["supportInfo"]["implMode"], "high_performance");
+        // A mode that is optional counts for neither.
+        assert!(json["supportInfo"]["simplifiedKey"].to_string().contains(",p=0/"));
         assert_eq!(json["supportInfo"]["opMode"], "dynamic");
     }
     // A second build does nothing, whatever has changed: stamps depend on nothing.
@@ -78,7 +80,7 @@ fn runs_of_a_task() {
     };
     assert_eq!(of("AddCustom"), "asc_opc E E trial llvm-objdump make 1ULvec 2ULvec link llvm-objdump place");
     assert_eq!(of("ScaleCustom"), "asc_opc E E make 264ULvec 272ULvec 1ULvec link llvm-objdump place");
-    assert_eq!(of("GatherRows"), "asc_opc E E make 10ULvec 11ULvec link place");
+    assert_eq!(of("GatherRows"), "asc_opc E E llvm-objdump make 10ULvec 11ULvec link place");
     assert_eq!(of("FusedMatmul"), "asc_opc E E select make 1ULvec make 1ULcube link llvm-objdump place");
 }
 

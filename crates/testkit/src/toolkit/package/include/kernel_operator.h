@@ -4,6 +4,7 @@
 #pragma GCC system_header
 
 #include "kernel_tpl.h"
+#include "lib/ascendc_api_version.h"
 
 typedef uint8_t *GM_ADDR;
 

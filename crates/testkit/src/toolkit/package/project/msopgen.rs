@@ -40,7 +40,7 @@ pub(super) fn configure(tree: &Tree) -> io::Result<()> {
                     .map(|(name, value)| format!("{name}={} ", value.display()))
                     .collect::<String>(),
                 script = tree.scripts().join("compile_kernel.py").display(),
-                rows = rows.len(),
+                rows = tree.project.scripts(rows.len()),
                 words = unit.script_command(&operator, 0).replace("-0.sh", "-@ROW@.sh"),
             );
             compiled.push(target);

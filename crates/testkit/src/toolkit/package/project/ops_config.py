@@ -1,6 +1,7 @@
 """ops_config.py BIN UNIT: writes the indexes of a package from the `.json` of its kernels.
 
-`config/<unit>/<op>.json` for each operator, and `binary_info_config.json`.
+`config/<unit>/<op>.json` for each operator, and `binary_info_config.json`; parts of super kernels are in
+`relocatable_kernel_info_config.json` instead.
 Nothing here reads an object.
 """
 import json
@@ -9,24 +10,28 @@ import sys
 
 
 def write_indexes(folder, unit):
-    config, every = os.path.join(folder, "config", unit), {}
+    config, every, parts = os.path.join(folder, "config", unit), {}, {}
     os.makedirs(config, exist_ok=True)
     for op in sorted(os.listdir(os.path.join(folder, unit))):
-        entries, types = [], set()
+        entries = []
         for name in sorted(os.listdir(os.path.join(folder, unit, op))):
             if not name.endswith(".json"):
                 continue
             with open(os.path.join(folder, unit, op, name), encoding="utf-8") as file:
                 support = json.load(file)["supportInfo"]
-            support["binInfo"] = {"jsonFilePath": "%s/%s/%s" % (unit, op, name)}
-            entries.append(support)
-            types.add(name.split("_")[0])
-        for op_type in types:
-            every[op_type] = {"dynamicRankSupport": True, "simplifiedKeyMode": 0, "binaryList": [
-                {"coreType": 0, "simplifiedKey": entry.get("simplifiedKey"), "binPath": entry["binInfo"]["jsonFilePath"][:-4] + "o",
-                 "jsonPath": entry["binInfo"]["jsonFilePath"]} for entry in entries]}
+            path = "%s/%s/%s" % (unit, op, name)
+            support["binInfo"] = {"jsonFilePath": path}
+            is_part = name.endswith("_relocatable.json")
+            if not is_part:
+                entries.append(support)
+            listed = (parts if is_part else every).setdefault(name.split("_")[0], {
+                "dynamicRankSupport": True, "simplifiedKeyMode": 0, "binaryList": []})
+            listed["binaryList"].append({"coreType": 0, "simplifiedKey": support.get("simplifiedKey"),
+                                         "binPath": path[:-4] + "o", "jsonPath": path})
         write(os.path.join(config, op + ".json"), {"binList": entries})
     write(os.path.join(config, "binary_info_config.json"), every)
+    if parts:
+        write(os.path.join(config, "relocatable_kernel_info_config.json"), parts)
 
 
 def write(path, content):

@@ -1,7 +1,8 @@
-"""param_build.py INI OUT UNIT COMMAND [KEYS [DEBUG]]: writes the parameter file and the script of each row of each operator.
+"""param_build.py INI OUT UNIT COMMAND PARTS [KEYS [DEBUG]]: writes the parameter file and the script of each row of each operator.
 
 A row is one choice of element types and formats. KEYS are tiling keys, DEBUG words for `--op_debug_config`, with commas: these
-are kept in a set, so that their order changes from run to run.
+are kept in a set, so that their order changes from run to run. With PARTS (`1`), each row has a second task behind those of all
+rows, for a part of super kernels.
 """
 import hashlib
 import json
@@ -68,19 +69,24 @@ def named(op_type, op, taken):
     return params
 
 
-def write_all(ini_path, folder, unit, command, keys="", debug=""):
+def write_all(ini_path, folder, unit, command, parts, keys="", debug=""):
     os.makedirs(folder, exist_ok=True)
     taken = set()
     for op_type, fields in ini.read(ini_path).items():
-        for index, op in enumerate(rows(fields)):
-            params = named(op_type, op, taken)
+        every = [(op, False) for op in rows(fields)]
+        every += [(op, True) for op in rows(fields)] if parts == "1" else []
+        for index, (op, is_part) in enumerate(every):
+            params = named(op_type, op, set() if is_part else taken)
+            more = ' --tiling_key="%s"' % keys if keys else ""
+            if debug:
+                more += " --op_debug_config=" + ",".join(set(debug.split(",")))
+            if is_part:
+                op["bin_filename"] += "_relocatable"
+                more += " --op_relocatable_kernel_binary=True"
             name = op["bin_filename"]
             path = os.path.join(os.path.abspath(folder), name + "_param.json")
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(params, file, indent=2)
-            more = ' --tiling_key="%s"' % keys if keys else ""
-            if debug:
-                more += " --op_debug_config=" + ",".join(set(debug.split(",")))
             text = SCRIPT
             for mark, value in (("SOC", SOCS[unit]), ("NAME", name), ("COMMAND", command), ("FUNC", fields["opInterface.value"]),
                                 ("PARAM", path), ("MORE", more), ("LENIENT", LENIENT if keys else "")):

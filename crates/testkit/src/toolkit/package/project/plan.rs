@@ -30,6 +30,7 @@ pub struct Project {
     pub(super) debug_config: String,
     pub(super) ccache: Option<PathBuf>,
     pub(super) ninja: bool,
+    pub(super) relocatable: bool,
     pub(super) path: Vec<PathBuf>,
     pub(super) environment: Vec<(String, String)>,
 }
@@ -46,6 +47,7 @@ impl Project {
             debug_config: String::new(),
             ccache: None,
             ninja: false,
+            relocatable: false,
             path: Vec::new(),
             environment: Vec::new(),
         }
@@ -69,6 +71,16 @@ impl Project {
     /// Built by Ninja, which only vllm-ascend's build can be.
     pub fn ninja(self) -> Self {
         Self { ninja: true, ..self }
+    }
+
+    /// With a second task for each row, which makes a part of super kernels: `<kernel>_relocatable`. Not in ops-nn's build.
+    pub fn relocatable(self) -> Self {
+        Self { relocatable: true, ..self }
+    }
+
+    /// The number of scripts for so many rows.
+    pub(super) fn scripts(&self, rows: usize) -> usize {
+        if self.relocatable { rows * 2 } else { rows }
     }
 
     /// With so many tasks for each unit: rows of element types and formats over the operators in turn. At most 49 for each operator.

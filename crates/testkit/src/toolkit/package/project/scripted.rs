@@ -101,11 +101,12 @@ pub(super) fn generate(tree: &Tree) -> io::Result<()> {
         tree.write_op_info(unit.name, &unit.ini(), &unit.at("customize"))?;
         tree.write_library(&unit.at("customize/op_impl/ai_core/tbe/op_tiling/liboptiling.so"))?;
         tree.generate("impl_build.py", &[&unit.ini(), &options, &unit.name, &unit.at("src"), &"type"])?;
-        let arguments: [&dyn AsRef<OsStr>; 6] = [
+        let arguments: [&dyn AsRef<OsStr>; 7] = [
             &unit.ini(),
             &unit.at("gen"),
             &unit.name,
             &command(tree),
+            &if project.relocatable { "1" } else { "0" },
             &project.tiling_keys,
             &project.debug_config,
         ];
@@ -122,7 +123,7 @@ pub(super) fn tasks(
     let mut tasks = Vec::new();
     for unit in units(tree) {
         for (operator, rows) in tree.project.rows()? {
-            for (row, _) in rows.iter().enumerate() {
+            for row in 0..tree.project.scripts(rows.len()) {
                 tasks.push(task(&unit, &operator, row, dir(&unit, &operator, row))?);
             }
         }

@@ -54,7 +54,7 @@ fn steps(tree: &Tree) -> io::Result<Vec<Step>> {
             let copied = stamp(format!("src/{}.done", operator.file));
             let command = unit.copy_command(&operator);
             steps.push(Step { stamp: copied.clone(), before: Vec::new(), command, takes_tokens: false });
-            for (row, _) in rows.iter().enumerate() {
+            for row in 0..tree.project.scripts(rows.len()) {
                 let variables: Vec<String> = environment(tree, unit.name)
                     .into_iter()
                     .map(|(name, value)| format!("{name}=\"{}\"", value.display()))

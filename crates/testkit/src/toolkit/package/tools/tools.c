@@ -1,4 +1,5 @@
-/* The compiler and the linker of the stand-in: `bisheng`, `ccec`, `ld.lld` and `llvm-objdump` are this program.
+/* The compiler and the linker of the stand-in: `bisheng`, `ccec`, `ld.lld`, `llvm-objdump` and `llvm-objcopy`
+ * are this program.
  *
  * It translates what operator packages ask of them for the machine's clang and linker, and starts these in its place.
  * Before that it notes the call for tests, and does what a test's rule asks for. Neither opens a file: notes and rules are the
@@ -393,6 +394,15 @@ static void compile(const char *tool, int argc, char **argv)
     start(&to);
 }
 
+/* What writes objects for chips. */
+static void push_script(struct arguments *to)
+{
+    const char *python = getenv("HI_PYTHON");
+    push(to, python && *python ? python : "python3");
+    push(to, "-ISB");
+    push(to, joined(COMPILER, "/lib/opkeep_standin_link.py"));
+}
+
 /* A partial link is the machine's. The one behind it has no such linker: a script writes that file. */
 static void link_objects(int argc, char **argv)
 {
@@ -412,14 +422,10 @@ static void link_objects(int argc, char **argv)
         fprintf(stderr, "ld.lld: error: unknown emulation: %s\n", emulation);
         exit(1);
     }
-    if (is_partial) {
+    if (is_partial)
         push(&to, (const char *)LINKER);
-    } else {
-        const char *python = getenv("HI_PYTHON");
-        push(&to, python && *python ? python : "python3");
-        push(&to, "-ISB");
-        push(&to, joined(COMPILER, "/lib/opkeep_standin_link.py"));
-    }
+    else
+        push_script(&to);
     for (int index = 1; index < argc; index++) {
         if (strcmp(argv[index], "-m") == 0 || strcmp(argv[index], "-mllvm") == 0)
             index++;
@@ -438,6 +444,16 @@ static void dump(char **argv)
     start(&to);
 }
 
+/* Makes a part of a super kernel of an object; nothing else is asked of it. */
+static void change(char **argv)
+{
+    struct arguments to = {0};
+    push_script(&to);
+    for (int index = 1; argv[index]; index++)
+        push(&to, argv[index]);
+    start(&to);
+}
+
 int main(int argc, char **argv)
 {
     const char *slash = strrchr(argv[0], '/');
@@ -449,6 +465,8 @@ int main(int argc, char **argv)
         link_objects(argc, argv);
     else if (strcmp(tool, "llvm-objdump") == 0)
         dump(argv);
+    else if (strcmp(tool, "llvm-objcopy") == 0)
+        change(argv);
     else
         compile(tool, argc, argv);
     return 1;

@@ -103,3 +103,8 @@ def link(task, objects):
 def link_in_place(task):
     target = task.file(".o")
     utility.run([utility.which("ld.lld"), "-m", "aicorelinux", "-Ttext=0", target, "-static", "-o", target, "-q"])
+
+
+def make_part(task):
+    """What is to be linked into a super kernel has no second link: its symbols become weak."""
+    utility.run([utility.which("llvm-objcopy"), "--weaken", task.file(".o")])

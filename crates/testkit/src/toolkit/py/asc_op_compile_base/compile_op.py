@@ -48,6 +48,7 @@ class Task:
         self.folder = os.path.realpath(os.path.join(buildcfg.get_current_build_config("kernel_meta_parent_dir"), "kernel_meta"))
         self.context = op_context.get_context()
         self.debug = [word for word in buildcfg.get_current_build_config("op_debug_config").split(",") if word]
+        self.is_part = self.context.get_addition("op_relocatable_kernel_binary") == "True"
         self.options = self._options(config)
         self.stub = self.file("%s_kernel.cpp" % utility.tag())
         self.tiling_header = self.file("%s_tiling_data.h" % utility.tag())
@@ -136,6 +137,8 @@ def compile_op(source, config):
     if task.info.default_type is None:
         task.info.default_type = _infer_type(task)
     task.tiling = get_op_tiling.tiling_of(task, task.info.struct)
+    if task.tiling.version:
+        task.options.append("-DASCENDC_API_VERSION=" + task.tiling.version)
     utility.write(task.tiling_header, task.tiling.text)
     _write_stub(task)
     objects = compile_base.compile_keys(task)
@@ -143,7 +146,10 @@ def compile_op(source, config):
     size = task.tiling.size
     if size is None:
         size = get_op_tiling.size_of(task.file(".o"))
-    compile_base.link_in_place(task)
+    if task.is_part:
+        compile_base.make_part(task)
+    else:
+        compile_base.link_in_place(task)
     _describe(task, size)
     task.context.add_build_res("json_file_path", task.file(".json"))
 
@@ -215,10 +221,25 @@ def _describe(task, size):
     }
     if mixed:
         fields["taskRation"] = "tilingKey"
+    if task.is_part:
+        fields.update(_of_part(task))
     text = json.dumps(fields, sort_keys=True, indent=4, separators=(",", ":"))
     file = os.open(task.file(".json"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640)
     with os.fdopen(file, "w") as opened:
         opened.write(text)
+
+
+def _of_part(task):
+    """What a super kernel is to know of its parts."""
+    names = {}
+    for key in task.keys:
+        ratio = task.ratio(key) if "" not in task.sides() else (1, 0)
+        kind = next(name for name, cores in constants.KERNEL_TYPES.items() if cores == ratio)
+        names[str(key)] = {"AiCore": "%s_%d" % (task.name, key), "kernel_type": kind}
+    params = ["%s_%s" % (kind, at) for at, kind in enumerate(task.arguments)] + ["workspace", "tiling"]
+    return {"supportSuperKernel": 1, "feature_list": {}, "sub_operator_op_type": task.op_type, "sub_operator_params": params,
+            "sub_operator_kernel_type": names[str(task.keys[0])]["kernel_type"],
+            "sub_operator_kernel_name": {"dynamic_func_names": names}}
 
 
 def _listed(task, key):

@@ -20,23 +20,24 @@ json.dump(text and text.decode(), open(sys.argv[3], "w"))
 
 
 class Tiling:
-    """`text` is the header; `size` is that of the data, if it is known before the compile."""
+    """`text` is the header; `size` is that of the data, if it is known before the compile; `version` is the library's."""
 
-    def __init__(self, text, size=None):
-        self.text, self.size = text, size
+    def __init__(self, text, size=None, version=None):
+        self.text, self.size, self.version = text, size, version
 
 
 def tiling_of(task, name):
     """The header for the struct `name` of the source, or, without one, for what a library says."""
     if name is not None:
         return Tiling("#pragma once\n#define ASCENDC_TILING_STRUCT %s\n" % name)
-    described = _of_libraries(task)
+    library, described = _of_libraries(task)
     if described is None:
         raise utility.CompileError("no tiling struct of %s is found" % task.op_type)
     name, *fields = described.split(";")
     lines = ["#pragma once", "#define ASCENDC_TILING_STRUCT %s" % name, "struct %s {" % name]
     lines += ["    %s;" % field for field in fields] + ["};"]
-    return Tiling("\n".join(lines) + "\n", sum(SIZES[field.split()[0]] for field in fields))
+    version = utility.dump(library, ".ascendc.api.version").split(b"\0")[0].decode()
+    return Tiling("\n".join(lines) + "\n", sum(SIZES[field.split()[0]] for field in fields), version)
 
 
 def _of_libraries(task):
@@ -45,15 +46,15 @@ def _of_libraries(task):
     if os.path.basename(task.python) == task.op_type + ".py":
         own = os.path.join(folder, "../customize/op_impl/ai_core/tbe/op_tiling/liboptiling.so")
         if os.path.exists(own):
-            return _ask(own, task.op_type)
+            return own, _ask(own, task.op_type)
     own = os.path.join(folder, "../../op_tiling/liboptiling.so")
     if os.path.exists(own):
-        return _ask_apart(task, own)
+        return own, _ask_apart(task, own)
     for library in _installed():
         found = _ask(library, task.op_type)
         if found is not None:
-            return found
-    return None
+            return library, found
+    return None, None
 
 
 def _ask(path, op_type):

@@ -164,7 +164,8 @@ class OpCompilation:
             op_info.inputs, op_info.outputs, op_info.attrs = found["inputs"], found["outputs"], found["attrs"]
             op_info.precision_mode = found["impl_mode"]
             context.add_op_info(op_info)
-            for key in ("optional_input_mode", "optional_output_mode", "dynamic_param_mode", "tiling_key"):
+            for key in ("optional_input_mode", "optional_output_mode", "dynamic_param_mode", "tiling_key",
+                        "op_relocatable_kernel_binary"):
                 context.add_addition(key, self.options.get(key))
             function(*copy.deepcopy(found["inputs"]), *copy.deepcopy(found["outputs"]), *values, name, **named)
             return context.get_build_res("json_file_path") or "%s/kernel_meta/%s.json" % (folder, name)

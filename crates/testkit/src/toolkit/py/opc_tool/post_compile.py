@@ -8,7 +8,7 @@ from tbe.common.utils import log as logger
 
 import constant
 
-# Newer releases set the rights of objects too, and write no path into the `.json`.
+# Newer releases set the rights of objects too, write no path into the `.json`, and list both modes where one is optional.
 IS_NEW = False
 
 
@@ -64,6 +64,8 @@ def simplified_keys(found, deterministic, options):
              for tensor in constant.flat(found["inputs"] + found["outputs"])]
     repeats = {"true": (1,), "false": (0,)}.get(deterministic, (0, 1))
     modes = {"high_precision": (0,), "high_performance": (1,)}.get(found["impl_mode"], (1, 0))
+    if IS_NEW and "optional" in (options.get("impl_mode") or ""):
+        modes = (1, 0)
     return ["%s/d=%d,p=%d/%s" % (found["op_type"], repeat, mode, "/".join(forms)) for repeat in repeats for mode in modes]
 
 

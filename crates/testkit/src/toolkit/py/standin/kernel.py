@@ -239,14 +239,16 @@ class Making:
         comment = self.comment(lines[::-1] if self.kernel.late else lines)
         return numbers + [self.add(section) for section in late], sizes, comment
 
-    def reserved(self):
-        """Memory that is neither in the file nor loaded, and its symbols."""
+    def reserved_names(self):
         pipe = "g_tPipePtr"
         if self.kernel.is_split():
             pipe = "g_cubeTPipePtr" if self.kernel.has_cube() else "g_vecTPipePtr"
+        return ["g_sysWorkspaceReserved", pipe]
+
+    def reserved(self):
+        """Memory that is neither in the file nor loaded, and its symbols."""
         section = self.add(Section(".bl_uninit", elf.NOBITS, 16, align=8 if self.kernel.note else 1))
-        names = [("g_sysWorkspaceReserved", 0), (pipe, 8)]
-        return [Symbol(name, elf.OBJECT, section, at, 8, elf.WEAK) for name, at in names]
+        return [Symbol(name, elf.OBJECT, section, 8 * at, 8, elf.WEAK) for at, name in enumerate(self.reserved_names())]
 
     def functions(self, text):
         size = self.kernel.code_bytes

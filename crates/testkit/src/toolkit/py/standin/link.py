@@ -8,11 +8,12 @@ import struct
 import sys
 
 from opkeep_standin import elf, kernel
-from opkeep_standin.elf import Section
+from opkeep_standin.elf import Section, Symbol
 
 FAMILIES = {"dav-c220": "Ascend910B", "dav-m200": "Ascend310P", "dav-c100": "Ascend910", "dav-m300": "Ascend310B"}
 META = ".ascend.meta."
 HIDDEN = 2
+GROUP_SECTION, GROUP_FLAG, COMDAT = 17, 0x200, 1
 
 
 class Input:
@@ -84,6 +85,10 @@ class Linked(kernel.Kernel):
     def symbols(self):
         return self.names
 
+    def part(self):
+        """The bytes of a file that is yet to be linked into a super kernel."""
+        return Making(self).partly_linked()
+
     def object(self):
         making = Making(self)
         if self.family == "Ascend910":
@@ -128,15 +133,46 @@ class Making(kernel.Making):
             if name.startswith(".debug") and kind == elf.PROGBITS:
                 self.add(Section(name, elf.PROGBITS, body))
 
+    def partly_linked(self):
+        """By the linker, to be linked again: each piece of reserved memory is in a group, and kernels have no metadata."""
+        text = self.text()
+        self.sections[text - 1].align = 512
+        relocations = self.add(Section(".rela.text", elf.RELA))
+        stack = self.add(Section(".ascend.stack.size.record", elf.NOTE, struct.pack("<Q", kernel.STACK) * len(self.symbols)))
+        pairs = []
+        for name in self.reserved_names():
+            group = self.add(Section(".group", GROUP_SECTION, align=4))
+            flags = elf.ALLOC | elf.WRITE | GROUP_FLAG
+            pairs.append((name, group, self.add(Section(".bl.uninit." + name, elf.PROGBITS, bytes(8), flags, align=8))))
+        comment = self.comment([self.kernel.stamp])
+        self.further()
+        table = self.add(Section(".llvm_addrsig", kernel.ADDRSIG, flags=elf.EXCLUDE))
+        self.add(Section(".note.GNU-stack", elf.PROGBITS))
+        numbers = [text, stack] + [number for pair in pairs for number in pair[1:]] + [table, comment]
+        self.local.extend(kernel.section_symbol(number) for number in numbers)
+        self.functions(text)
+        for name, group, section in pairs:
+            self.globals.append(Symbol(name, elf.OBJECT, section, 0, 8, elf.WEAK))
+            found = self.sections[group - 1]
+            found.body, found.entry, found.info = struct.pack("<II", COMDAT, section), 4, len(self.local) + len(self.globals)
+        names = self.finish()
+        self.relocate(text, relocations)
+        for _, group, _ in pairs:
+            self.sections[group - 1].link = len(self.sections) - 2
+        return self.write(kernel.RELOCATABLE, [], names)
+
 
 def main(arguments):
-    """Links the one input to the output, which may be the same file."""
+    """Links the one input to the output, which may be the same file. With `--weaken`, a part of a super kernel comes of it."""
     inputs, output, words = [], None, iter(arguments)
     for word in words:
         if word == "-o":
             output = next(words, None)
         elif not word.startswith("-"):
             inputs.append(word)
+    is_part = "--weaken" in arguments
+    if is_part and len(inputs) == 1:
+        output = inputs[0]
     if len(inputs) != 1 or output is None:
         sys.exit("ld.lld: error: one input and one output, not %s" % " ".join(arguments))
     try:
@@ -144,6 +180,7 @@ def main(arguments):
             data = file.read()
     except OSError as problem:
         sys.exit("ld.lld: error: cannot open %s: %s" % (inputs[0], problem.strerror))
-    made = Linked(Input(data)).object()
+    linked = Linked(Input(data))
+    made = linked.part() if is_part else linked.object()
     with open(output, "wb") as file:
         file.write(made)
