@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use opkeep_fs::{FileState, Fs, unix};
+use opkeep_fs::{FileId, FileState, Fs, unix};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::interpreter::interpreter;
@@ -70,6 +70,7 @@ impl Observer {
             seen: Observation::default(),
             written: BTreeSet::new(),
             created: BTreeSet::new(),
+            moved: BTreeMap::new(),
             writes: Writes::default(),
             has_ended: false,
             since: just_now(),
@@ -165,6 +166,8 @@ struct Watch {
     written: BTreeSet<PathBuf>,
     /// Files and directories outside the work directory that the programs were about to create, with links resolved.
     created: BTreeSet<PathBuf>,
+    /// Existing paths that the programs were about to give to files of their own, with these files.
+    moved: BTreeMap<PathBuf, FileId>,
     /// Paths outside the work directory that the programs were about to write.
     writes: Writes,
     /// Whether no process is left that could make a call.
@@ -315,9 +318,11 @@ impl Watch {
         if let Some(old) = old.filter(|_| waiting.is_exchange()) {
             self.add_written(old, false);
         }
-        // The call may fail if the new name exists.
+        // The call may fail if the new name exists: then that does not lead to the programs' file.
         if is_own && Found::at(&new).is_nothing() {
             self.add_created(new);
+        } else if let Some(own) = old.filter(|_| is_own).and_then(|old| Fs::new().metadata(old).ok()) {
+            self.moved.insert(resolved(&new), FileId::of(&own));
         }
         Ok(())
     }
@@ -489,11 +494,13 @@ impl Watch {
     /// Whether the programs created a file, or a directory above it. The call that was to create it may have failed,
     /// and a link may lead to another file: a file that has not changed since the start is not theirs.
     fn is_created(&self, path: &Path) -> bool {
-        if self.created.is_empty() {
+        if self.created.is_empty() && self.moved.is_empty() {
             return false;
         }
         let path = resolved(path);
-        path.ancestors().any(|path| self.created.contains(path))
+        let is_moved = |own: &FileId| Fs::new().metadata(&path).is_ok_and(|found| FileId::of(&found) == *own);
+        let is_created = path.ancestors().any(|path| self.created.contains(path));
+        (is_created || self.moved.get(&path).is_some_and(is_moved))
             && !Fs::new().metadata(&path).is_ok_and(|found| FileState::of(&found).ctime < self.since)
     }
 

@@ -47,6 +47,26 @@ fn files_that_programs_write_are_known() {
     }
 }
 
+/// A file that replaced an old one by a rename is the programs' own, and the old one is still read if the rename failed.
+#[test]
+fn what_was_renamed_over_an_old_file_is_the_programs_own() {
+    let cases = [
+        ("echo x > t; mv t {}/old; cat {}/old", false),
+        ("echo x > {}/t; mv {}/t {}/old; cat {}/old", false),
+        ("echo x > t; mv -n t {}/old; cat {}/old", true),
+        ("cat {}/old; echo x > t; mv t {}/old", true),
+        ("mkdir {}/d; echo x > t; mv -T t {}/d 2> /dev/null; cat {}/old", true),
+    ];
+    for (script, is_read) in cases {
+        let bench = Bench::new();
+        bench.write("old", "of before");
+        std::thread::sleep(Duration::from_millis(40));
+        let (ended, seen) = bench.observe(script);
+        assert!(ended.status.success(), "{script}: {}", ended.output);
+        assert_eq!(seen.read.contains_key(&bench.path("old")), is_read, "{script}");
+    }
+}
+
 #[test]
 fn links_are_the_programs_own_or_lead_to_what_they_wrote() {
     let cases = [
