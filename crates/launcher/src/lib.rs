@@ -34,11 +34,13 @@ mod error;
 mod key;
 mod launcher;
 mod manifest;
+pub mod opc;
 mod reason;
 mod record;
 mod replay;
 mod result;
 mod roots;
+pub mod shim;
 mod state;
 mod streams;
 mod task;
@@ -49,7 +51,7 @@ pub use launcher::{How, Launcher, LauncherConfig, Ran};
 pub use reason::Reason;
 pub use roots::Roots;
 pub use streams::Streams;
-pub use task::{Invocation, Task};
+pub use task::{Invocation, OutputCheck, Task};
 
 // The types of other crates in the signatures of this one.
 pub use opkeep_digest::FileDigests;

@@ -43,6 +43,8 @@ pub enum Reason {
     NamesWorkDirectory(PathBuf),
     /// A compiler was to use the instructions of this machine, by this argument: they are in no key.
     ThisMachine(String),
+    /// The outputs are not those of a success, or are not valid.
+    Refused(String),
     /// There are more outputs, or more bytes, than an entry can hold.
     TooLarge,
     /// The store does not take it.
@@ -71,6 +73,7 @@ impl Reason {
             Self::OutputKind(_) => "output-kind",
             Self::NamesWorkDirectory(_) => "names-work-directory",
             Self::ThisMachine(_) => "this-machine",
+            Self::Refused(_) => "refused",
             Self::TooLarge => "too-large",
             Self::Store(_) => "store",
         }
@@ -112,6 +115,7 @@ impl fmt::Display for Reason {
             Self::ThisMachine(arg) => {
                 write!(f, "the argument `{arg}` means the instructions of this machine")
             }
+            Self::Refused(why) => write!(f, "the outputs are not valid: {why}"),
             Self::TooLarge => f.write_str("the result is larger than an entry can be"),
             Self::Store(why) => write!(f, "the store does not keep it: {why}"),
         }

@@ -103,6 +103,7 @@ mod tests {
                 path.starts_with(&out) && path.extension().is_some_and(|extension| extension == "o")
             },
             ignored: &|_| false,
+            check: &|_| Ok(()),
             shows_paths: false,
             target: "host".to_owned(),
             name: String::new(),

@@ -19,6 +19,9 @@ pub struct Invocation {
     pub dir: PathBuf,
 }
 
+/// Judges the files that a run wrote, by their paths and bytes; an error is the reason why they are not kept.
+pub type OutputCheck<'a> = dyn Fn(&[(&Path, &[u8])]) -> Result<(), String> + 'a;
+
 /// A command whose result may be kept, as the adapter of a tool describes it.
 #[derive(Clone)]
 pub struct Task<'a> {
@@ -37,6 +40,8 @@ pub struct Task<'a> {
     pub outputs: &'a dyn Fn(&Path) -> bool,
     /// Whether a path that was written has no effect on later steps, such as a log, and is not kept.
     pub ignored: &'a dyn Fn(&Path) -> bool,
+    /// Judges the files that a successful run wrote.
+    pub check: &'a OutputCheck<'a>,
     /// Whether the result may depend on where its directories lie in a way that the output's bytes do not show, such as for debug
     /// information. The key has the roots' real paths then.
     pub shows_paths: bool,

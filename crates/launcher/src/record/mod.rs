@@ -13,7 +13,7 @@ use opkeep_process::{Observation, Unkeyed};
 use crate::environment::job_pipe;
 use crate::manifest::{Manifest, Words};
 use crate::reason::Reason;
-use crate::result::{Output, StoredResult, encode_text};
+use crate::result::{Output, OutputContent, StoredResult, encode_text};
 use crate::roots::{Roots, Segment};
 use crate::state::States;
 use crate::task::{Task, without_parents};
@@ -50,6 +50,7 @@ impl Run<'_> {
     pub(crate) fn record(&self, states: &States<'_>) -> Result<Recording, Reason> {
         self.check_observation()?;
         let outputs = self.outputs()?;
+        self.check_outputs(&outputs)?;
         self.check_removed()?;
         self.check_read(&outputs)?;
         let looked = self.looked_at(&outputs)?;
@@ -98,6 +99,16 @@ impl Run<'_> {
             Some(path) => Err(Reason::Changed(path.clone())),
             None => Ok(()),
         }
+    }
+
+    fn check_outputs(&self, outputs: &[Output]) -> Result<(), Reason> {
+        let located: Vec<_> =
+            outputs.iter().filter_map(|output| Some((self.roots.locate(&output.name)?, output))).collect();
+        let files = located.iter().filter_map(|(path, output)| match &output.content {
+            OutputContent::File(bytes) => Some((path.as_path(), bytes.as_slice())),
+            OutputContent::Directory => None,
+        });
+        (self.task.check)(&files.collect::<Vec<_>>()).map_err(Reason::Refused)
     }
 
     fn check_removed(&self) -> Result<(), Reason> {

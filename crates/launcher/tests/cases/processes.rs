@@ -63,6 +63,7 @@ pub(crate) fn launch(arguments: &[String]) -> ExitCode {
         work_dir: work.path(),
         outputs: &|path| path.starts_with(&out),
         ignored: &|path| path.extension().is_some_and(|extension| extension == "log"),
+        check: &|_| Ok(()),
         shows_paths: false,
         target: "host".to_owned(),
         name: String::new(),

@@ -154,6 +154,10 @@ impl Bench {
             work_dir: work.path(),
             outputs: &|path| path.starts_with(&out) && path != out,
             ignored: &|path| path.extension() == Some(OsStr::new("log")),
+            check: &|files| match files.iter().find(|(_, bytes)| bytes.starts_with(b"not valid")) {
+                Some((path, _)) => Err(format!("`{}`", path.display())),
+                None => Ok(()),
+            },
             shows_paths: setup.shows_paths,
             target: "host".to_owned(),
             name: "test".to_owned(),

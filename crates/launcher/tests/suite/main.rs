@@ -6,6 +6,7 @@
 mod common;
 mod inputs;
 mod moved;
+mod opc;
 mod outputs;
 mod refused;
 mod stores;

@@ -22,6 +22,16 @@ fn a_failure_is_as_it_is_and_is_not_kept() {
     assert_eq!(bench.run("kill -9 $$").code, Some(128 + 9));
 }
 
+#[test]
+fn outputs_that_the_tool_does_not_call_valid_are_not_kept() {
+    let bench = Bench::new();
+    for _ in 0..2 {
+        let refused = reason(bench.how("echo not valid > out/k"));
+        assert!(matches!(&refused, Reason::Refused(why) if why.ends_with("/tree/out/k`")), "{refused:?}");
+    }
+    assert_eq!(bench.how("echo valid > out/k"), How::Compiled);
+}
+
 /// Each script, and the reason why its result is not kept, however often it runs.
 #[test]
 fn what_no_key_covers_is_not_kept() {

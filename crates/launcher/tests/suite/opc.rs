@@ -1,0 +1,209 @@
+//! `asc_opc` of the stand-in toolkit, run with a launcher, each hit compared with a run without one.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use opkeep_embed::{FileCacheConfig, StoreConfig};
+use opkeep_launcher::opc::{NotCached, Opc};
+use opkeep_launcher::{How, Invocation, Launcher, LauncherConfig, Reason, Roots};
+use opkeep_testkit::PlainDigests;
+use opkeep_testkit::toolkit::package::{
+    PackageInstallation, PackageToolkit, Project, ProjectTask, ProjectTree, tools,
+};
+
+use crate::common::{Sink, Texts, snapshot};
+
+struct Bench {
+    dir: tempfile::TempDir,
+    installed: PackageInstallation,
+    digests: Arc<PlainDigests>,
+}
+
+struct Built {
+    how: How,
+    code: Option<i32>,
+    texts: Texts,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let at = fs::canonicalize(dir.path()).unwrap();
+        let installed = PackageToolkit::new().write(&at.join("Ascend")).unwrap();
+        Self { dir, installed, digests: Arc::default() }
+    }
+
+    fn project(&self, project: &Project, name: &str) -> ProjectTree {
+        let at = fs::canonicalize(self.dir.path()).unwrap();
+        let project = project.write(&at.join(name), &self.installed).unwrap();
+        project.copy_sources().unwrap();
+        project
+    }
+
+    fn run(&self, project: &ProjectTree, task: &ProjectTask, further: &[&str]) -> Built {
+        let command = project.asc_opc(task).unwrap();
+        let mut invocation = invocation(&command);
+        invocation.args.extend(further.iter().map(OsString::from));
+        let log = fs::canonicalize(self.installed.root()).unwrap().join("opkeep_standin");
+        let opc = Opc::read(invocation).unwrap().with_logs([log]);
+        let cache = FileCacheConfig::new(StoreConfig::new(self.dir.path().join("store")), "opc");
+        let mut config = LauncherConfig::new(cache, self.digests.clone());
+        config.roots = Roots::new([("project".to_owned(), project.folder().to_owned())]).unwrap();
+        let launcher = Launcher::open(config).unwrap();
+        let work = tempfile::tempdir().unwrap();
+        let mut sink = Sink { texts: Texts::default(), on_write: &|_| {} };
+        opc.make_output_dir().unwrap();
+        let ran = opc.with_task(work.path(), |task| launcher.run(task, &mut sink)).unwrap();
+        Built { how: ran.how, code: ran.status.code(), texts: sink.texts }
+    }
+
+    /// Runs a task that is a hit, and compares its files and its texts with those of the command itself.
+    fn hit(&self, project: &ProjectTree, task: &ProjectTask) {
+        let _ = fs::remove_dir_all(&task.output);
+        let built = self.run(project, task, &[]);
+        assert_eq!((&built.how, built.code), (&How::Hit, Some(0)));
+        let files = snapshot(&task.output);
+        assert!(!files.is_empty());
+        fs::remove_dir_all(&task.output).unwrap();
+        let ended = project.asc_opc(task).unwrap().output().unwrap();
+        assert_eq!(Texts { out: ended.stdout, err: ended.stderr }, built.texts);
+        assert_eq!(snapshot(&task.output), files);
+    }
+}
+
+fn invocation(command: &Command) -> Invocation {
+    let env = command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+    Invocation {
+        program: command.get_program().into(),
+        args: command.get_args().map(OsString::from).collect(),
+        env: env.collect(),
+        dir: command.get_current_dir().map(Path::to_owned).unwrap(),
+    }
+}
+
+fn task(project: &ProjectTree, op_type: &str) -> ProjectTask {
+    project.tasks().unwrap().into_iter().find(|task| task.op_type == op_type).unwrap()
+}
+
+/// Sets the date of every file below a directory to now.
+fn touch(dir: &Path) {
+    let found = Command::new("find").arg(dir).args(["-exec", "touch", "-h", "{}", "+"]).status().unwrap();
+    assert!(found.success());
+}
+
+#[test]
+fn every_task_is_compiled_once_whatever_lies_where() {
+    if tools().is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    for (number, project) in
+        [Project::vllm(), Project::nn().tasks(2), Project::msopgen().tasks(2)].iter().enumerate()
+    {
+        let first = bench.project(project, &format!("{number}/first"));
+        let tasks = first.tasks().unwrap();
+        for task in &tasks {
+            let built = bench.run(&first, task, &[]);
+            assert_eq!((built.how, built.code), (How::Compiled, Some(0)), "{task:?}");
+        }
+        touch(first.folder());
+        bench.installed.forget().unwrap();
+        tasks.iter().for_each(|task| bench.hit(&first, task));
+        // The other directory has another home directory and other paths in the generated Python.
+        let second = bench.project(project, &format!("{number}/another/second"));
+        for task in second.tasks().unwrap() {
+            bench.hit(&second, &task);
+        }
+        // Those to compare with.
+        assert_eq!(bench.installed.runs_of("asc_opc").unwrap().len(), 2 * tasks.len());
+    }
+}
+
+/// What a task reads, and a change of it, with the operators whose tasks compile again.
+#[test]
+fn a_change_compiles_what_reads_it() {
+    if tools().is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    let project = bench.project(&Project::vllm().tasks(2), "project");
+    let tasks = project.tasks().unwrap();
+    let compiled = || -> Vec<String> {
+        let again = tasks.iter().filter(|task| {
+            let built = bench.run(&project, task, &[]);
+            assert_eq!(built.code, Some(0));
+            assert!([How::Hit, How::Compiled].contains(&built.how), "{:?}", built.how);
+            built.how != How::Hit
+        });
+        again.map(|task| task.op_type.clone()).collect()
+    };
+    let all: Vec<String> = tasks.iter().map(|task| task.op_type.clone()).collect();
+    assert_eq!(compiled(), all);
+    assert!(compiled().is_empty());
+    let comment = |text: String| text + "\n// changed\n";
+    let hash_comment = |text: String| text + "\n# changed\n";
+
+    bench.installed.edit(&project.source("AddCustom", "add_custom.cpp").unwrap(), comment).unwrap();
+    project.copy_sources().unwrap();
+    assert_eq!(compiled(), ["AddCustom"]);
+
+    let toolkit: [(PathBuf, &dyn Fn(String) -> String); 4] = [
+        (bench.installed.host_path("tikcpp/tikcfw/kernel_operator.h"), &comment),
+        (
+            bench.installed.path("python/site-packages/asc_op_compile_base/asc_op_compiler/compile_op.py"),
+            &hash_comment,
+        ),
+        (bench.installed.op_info("Ascend910B"), &|text| text + " "),
+        (bench.installed.platform_config("Ascend910B1"), &|text| text + "\n"),
+    ];
+    for (path, change) in toolkit {
+        bench.installed.edit(&path, change).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert_eq!(compiled(), all, "{}", path.display());
+    }
+    assert!(compiled().is_empty());
+}
+
+#[test]
+fn failures_and_unusual_command_lines_are_as_they_are() {
+    if tools().is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    let project = bench.project(&Project::vllm(), "project");
+    let add = task(&project, "AddCustom");
+    // The only failure that the scripts take for a success.
+    for _ in 0..2 {
+        let built = bench.run(&project, &add, &["--tiling_key=777"]);
+        assert_eq!((built.how, built.code), (How::NotKept(Reason::Failed), Some(1)));
+        let text = String::from_utf8(built.texts.out).unwrap();
+        assert!(text.contains("None of the given tiling keys are in the supported list"), "{text}");
+    }
+    let mut unusual = invocation(&project.asc_opc(&add).unwrap());
+    unusual.args.push("--op_debug_config=dump_cce".into());
+    assert!(matches!(Opc::read(unusual), Err(NotCached::KeepsWorkDir { .. })));
+    // A lock of a killed run in the directory fails the command itself; a run with a directory of its own does not see it.
+    let lock = add.dir.join(format!("kernel_meta_{}", add.name));
+    fs::create_dir_all(&lock).unwrap();
+    fs::write(lock.join("kernel_meta.lock"), "999999").unwrap();
+    assert!(!project.asc_opc(&add).unwrap().output().unwrap().status.success());
+    let built = bench.run(&project, &add, &[]);
+    assert_eq!((built.how, built.code), (How::Compiled, Some(0)));
+}
+
+/// The order of a list that a script joins from a set is not that of its elements.
+#[test]
+fn a_set_has_no_order() {
+    if tools().is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    let project = bench.project(&Project::vllm(), "project");
+    let add = task(&project, "AddCustom");
+    let how = |option: &str| bench.run(&project, &add, &[option]).how;
+    assert_eq!(how("--op_debug_config=oom,check_flag"), How::Compiled);
+    assert_eq!(how("--op_debug_config=check_flag,oom"), How::Hit);
+    assert_eq!(how("--op_debug_config=check_flag"), How::Compiled);
+}
