@@ -6,6 +6,7 @@
 
 mod bench;
 mod builds;
+mod compilers;
 mod faults;
 mod hooks;
 mod inputs;
@@ -27,8 +28,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         })
         .with_ignored_flag(!can_run)
     };
-    let cases =
-        [tasks::CASES, inputs::CASES, hooks::CASES, builds::CASES, faults::CASES].into_iter().flatten();
+    let cases = [tasks::CASES, inputs::CASES, hooks::CASES, builds::CASES, faults::CASES, compilers::CASES];
+    let cases = cases.into_iter().flatten();
     let ninja = trial(&builds::NINJA, can_run && builds::has_ninja());
     cases.map(|case| trial(case, can_run)).chain([ninja]).collect()
 }

@@ -269,7 +269,7 @@ static const char *const WITH_VALUE[] = {"-include", "-isystem", "-iquote", "-I"
 static int is_common(const char *option)
 {
     static const char *const exact[] = {"-c", "-E", "-S", "-P", "-w", "-M", "-MM", "-MD", "-MMD", "-MP", "-fno-unroll-loops", NULL};
-    static const char *const prefixes[] = {"-I", "-D", "-U", "-O", "-g", "-W", "-std=", "-include", "-isystem", "-iquote",
+    static const char *const prefixes[] = {"-I", "-D", "-U", "-O", "-g", "-W", "-std=", "-include", "-isystem", "-iquote", "-o",
                                            "-fdebug-prefix-map=", "-ffile-prefix-map=", "-fmacro-prefix-map=", "-H", NULL};
     if (is_one_of(option, exact))
         return 1;
@@ -327,7 +327,7 @@ static int is_cce(char **argv)
     for (int index = 1; argv[index]; index++) {
         if (strcmp(argv[index], "-x") == 0 && argv[index + 1] && strcmp(argv[index + 1], "cce") == 0)
             return 1;
-        if (strcmp(argv[index], "--cce-aicore-lang") == 0)
+        if (strcmp(argv[index], "--cce-aicore-lang") == 0 || strcmp(argv[index], "-xcce") == 0)
             return 1;
     }
     return 0;
@@ -360,7 +360,7 @@ static void compile(const char *tool, int argc, char **argv)
             push(&to, argv[++index]);
         } else if (strcmp(option, "-x") == 0 && argv[index + 1]) {
             index++;
-        } else if (strcmp(option, "--cce-aicore-lang") == 0) {
+        } else if (strcmp(option, "--cce-aicore-lang") == 0 || begins(option, "-x")) {
             continue;
         } else if (begins(option, "--cce-aicore-arch=")) {
             arch = strchr(option, '=') + 1;
