@@ -453,15 +453,19 @@ impl Call<'_> {
             let read_inputs = InheritedInputs::now() != inputs;
             let seen = observer.finish();
             let has_failed = !forwarded.status.success();
-            let is_disturbed =
-                seen.is_interrupted() || has_failed && (seen.foreign.is_some() || seen.incomplete.is_some());
+            let may_succeed = seen.refused.is_some() || seen.incomplete.is_some();
+            // Calls of another architecture fail, whatever the program makes of it.
+            let is_disturbed = seen.is_interrupted() || seen.foreign.is_some() || has_failed && may_succeed;
             // Data that was read from standard input is gone.
             if !is_disturbed || read_inputs {
                 return Ok(Ended { forwarded, seen: Ok(seen), read_inputs, compile_time });
             }
-            why = match &seen.foreign {
-                Some(program) => Reason::Foreign(program.clone()),
-                None => Reason::Incomplete(seen.error().map_or_else(String::new, |error| error.to_string())),
+            why = match (&seen.foreign, &seen.refused) {
+                (Some(program), _) => Reason::Foreign(program.clone()),
+                (None, Some(program)) => Reason::Refused(program.clone()),
+                (None, None) => {
+                    Reason::Incomplete(seen.error().map_or_else(String::new, |error| error.to_string()))
+                }
             };
             if !seen.is_interrupted() || began.elapsed() > REPEATED {
                 break;

@@ -15,6 +15,8 @@ pub enum Reason {
     Incomplete(String),
     /// A program of another architecture, such as a 32-bit one, which cannot be observed.
     Foreign(PathBuf),
+    /// A program that made a call which observed programs are refused, such as `mount`, and failed under observation.
+    Refused(PathBuf),
     /// A process that the command started ran on, or held an output open.
     StillRunning,
     /// The reader of an output was gone.
@@ -59,6 +61,7 @@ impl Reason {
             Self::NotObservable => "not-observable",
             Self::Incomplete(_) => "incomplete",
             Self::Foreign(_) => "foreign-program",
+            Self::Refused(_) => "refused-call",
             Self::StillRunning => "still-running",
             Self::OutputClosed => "output-closed",
             Self::NotAFile(_) => "not-a-file",
@@ -92,6 +95,9 @@ impl fmt::Display for Reason {
                     "`{}` is a program of another architecture, which cannot be observed",
                     path.display()
                 )
+            }
+            Self::Refused(path) => {
+                write!(f, "`{}` makes calls that fail under observation", path.display())
             }
             Self::StillRunning => f.write_str("a process that the command started ran on"),
             Self::OutputClosed => f.write_str("the reader of the command's output was gone"),

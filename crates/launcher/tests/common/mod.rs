@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use opkeep_embed::{CacheMode, FileCacheConfig, StoreConfig};
+use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
 use opkeep_launcher::{How, Invocation, Launcher, LauncherConfig, Reason, Roots, Stream, Streams, Task};
 use opkeep_testkit::PlainDigests;
 
@@ -55,6 +56,20 @@ pub(crate) struct Setup {
     pub(crate) mode: CacheMode,
     pub(crate) store: Option<PathBuf>,
     pub(crate) shows_paths: bool,
+    /// Whether the store's disk takes no writes.
+    pub(crate) is_full: bool,
+}
+
+/// A disk without space.
+struct Full;
+
+impl Watcher for Full {
+    fn before(&self, call: &FsCall<'_>) -> Permit {
+        match call.op {
+            FsOp::Write | FsOp::SetLength => Permit::Fail(io::ErrorKind::StorageFull.into()),
+            _ => Permit::Go,
+        }
+    }
 }
 
 impl Default for Setup {
@@ -66,6 +81,7 @@ impl Default for Setup {
             mode: CacheMode::Enable,
             store: None,
             shows_paths: false,
+            is_full: false,
         }
     }
 }
@@ -138,6 +154,7 @@ impl Bench {
 
     fn launch(&self, setup: &Setup, run: &Invocation, on_write: &dyn Fn(&[u8])) -> Launched {
         let store = StoreConfig::new(setup.store.clone().unwrap_or_else(|| self.path("store")));
+        let store = if setup.is_full { store.with_watcher(Arc::new(Full)) } else { store };
         let cache = FileCacheConfig::new(store, "launcher").with_mode(setup.mode);
         let mut config = LauncherConfig::new(cache, self.digests.clone());
         if setup.has_root {

@@ -13,6 +13,7 @@ const MOVED: Setup = Setup {
     mode: opkeep_embed::CacheMode::Enable,
     store: None,
     shows_paths: false,
+    is_full: false,
 };
 
 fn c_tree(bench: &Bench) {

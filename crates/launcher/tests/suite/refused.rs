@@ -121,3 +121,42 @@ fn an_inherited_file_as_an_argument_is_not_covered() {
     assert!(matches!(ran.how, How::Uncached(Reason::DescriptorArgument(_))), "{:?}", ran.how);
     assert_eq!(ran.code, Some(0));
 }
+
+/// An observer refuses some calls, and those of 32-bit programs: the command runs again without one. What both runs
+/// write comes once; what only the first one wrote is out.
+#[test]
+fn a_command_that_fails_because_it_is_observed_runs_again() {
+    let bench = Bench::new();
+    bench.write(
+        "tree/foreign.c",
+        "#include <stdio.h>\nint main(void) {\n\
+         long result = 1;\n\
+         #if defined(__x86_64__)\n\
+         __asm__ volatile(\"int $0x80\" : \"=a\"(result) : \"a\"(20) : \"memory\", \"r8\", \"r9\", \"r10\", \"r11\");\n\
+         #endif\n\
+         puts(result > 0 ? \"runs\" : \"refused\");\n\
+         return 0;\n}\n",
+    );
+    let files = [bench.path("tree/foreign"), bench.path("tree/foreign.c")];
+    assert!(std::process::Command::new("cc").arg("-o").args(files).status().unwrap().success());
+    let cases = [
+        ("echo first; ./foreign && echo x > out/k", cfg!(target_arch = "x86_64")),
+        ("echo first; unshare -m true && echo x > out/k", true),
+        ("echo first; unshare -m true; echo x > out/k", false),
+    ];
+    for (script, runs_again) in cases {
+        let plain = std::process::Command::new("/bin/sh")
+            .args(["-c", script])
+            .current_dir(bench.path("tree"))
+            .output();
+        let plain = plain.unwrap();
+        let ran = bench.run(script);
+        let is_again = matches!(ran.how, How::NotKept(Reason::Foreign(_) | Reason::Refused(_)));
+        assert_eq!(is_again, runs_again, "{script}: {:?}", ran.how);
+        if runs_again {
+            assert_eq!(ran.code, plain.status.code(), "{script}");
+            let texts = String::from_utf8(ran.texts.out).unwrap();
+            assert_eq!(texts.matches("first").count(), 1, "{script}: {texts}");
+        }
+    }
+}

@@ -30,18 +30,32 @@ fn a_store_that_cannot_be_used_fails_nothing() {
     }
 }
 
-/// A full disk is not laid here; a directory without permission refuses writes in the same way, except to root.
 #[test]
-fn a_store_that_refuses_writes_fails_nothing() {
+fn a_full_disk_fails_nothing() {
     let bench = Bench::new();
+    let full = Setup { is_full: true, ..Setup::default() };
     assert_eq!(bench.how("echo x > out/k"), How::Compiled);
-    let entries = bench.path("store");
-    let limited = Setup::default();
-    crate::common::set_mode(&entries, 0o500);
-    let ran = bench.run_with(&limited, "echo y > out/k");
-    crate::common::set_mode(&entries, 0o700);
+    let ran = bench.run_with(&full, "echo y > out/k");
     assert_eq!(ran.code, Some(0));
+    assert!(matches!(reason(ran.how), Reason::Store(_)));
     assert_eq!(fs::read_to_string(bench.path("tree/out/k")).unwrap(), "y\n");
+    // What is stored is still used.
+    assert_eq!(bench.run_with(&full, "echo x > out/k").how, How::Hit);
+}
+
+#[test]
+fn a_mode_that_reads_nothing_runs_the_command() {
+    let bench = Bench::new();
+    bench.write("tree/in", "x");
+    let script = "cat in > out/k";
+    assert_eq!(bench.how(script), How::Compiled);
+    for (mode, how) in [(CacheMode::Force, How::Compiled), (CacheMode::Enable, How::Hit)] {
+        assert_eq!(bench.run_with(&Setup { mode, ..Setup::default() }, script).how, how);
+    }
+    let disabled = Setup { mode: CacheMode::Disable, ..Setup::default() };
+    assert!(matches!(reason(bench.run_with(&disabled, script).how), Reason::Store(_)));
+    let required = Setup { mode: CacheMode::Require, ..Setup::default() };
+    assert_eq!(bench.run_with(&required, script).how, How::Hit);
 }
 
 /// A damaged entry is not used: the command runs again.

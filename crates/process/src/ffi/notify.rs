@@ -132,7 +132,7 @@ const SYNC_WAKE_UP: libc::c_ulong = 1;
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 
-/// The filter: refused calls fail; watched calls wait if `observed`; all others continue. Calls of another architecture
+/// The filter: refused calls fail, by the observer if `observed`; watched calls wait if `observed`; all others continue. Calls of another architecture
 /// name files in other ways: they are reported to the observer, and fail.
 pub(crate) fn filter(observed: bool) -> Vec<libc::sock_filter> {
     let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
@@ -146,8 +146,10 @@ pub(crate) fn filter(observed: bool) -> Vec<libc::sock_filter> {
     for &number in WATCHED.iter().filter(|_| observed) {
         program.extend([if_equal(number as u32, 0, 1), give(libc::SECCOMP_RET_USER_NOTIF)]);
     }
+    // An observer records them, and lets them fail.
+    let refused = if observed { give(libc::SECCOMP_RET_USER_NOTIF) } else { refuse(libc::EPERM) };
     for &number in REFUSED {
-        program.extend([if_equal(number as u32, 0, 1), refuse(libc::EPERM)]);
+        program.extend([if_equal(number as u32, 0, 1), refused]);
     }
     for &number in UNSUPPORTED {
         program.extend([if_equal(number as u32, 0, 1), refuse(libc::EOPNOTSUPP)]);
@@ -296,9 +298,10 @@ impl Listener {
         // SAFETY: as above.
         let mut answer: libc::seccomp_notif_resp = unsafe { std::mem::zeroed() };
         answer.id = waiting.id;
-        match waiting.is_foreign() {
-            true => answer.error = -libc::ENOSYS,
-            false => answer.flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
+        match () {
+            () if waiting.is_foreign() => answer.error = -libc::ENOSYS,
+            () if waiting.is_refused() => answer.error = -libc::EPERM,
+            () => answer.flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
         }
         loop {
             // SAFETY: the descriptor is open, and `answer` is the structure that this request reads.
@@ -322,6 +325,11 @@ impl Waiting {
     /// Whether its architecture is another, such as that of a 32-bit program.
     pub(crate) fn is_foreign(&self) -> bool {
         self.architecture != ARCH || self.number as u32 >= X32
+    }
+
+    /// Whether the call fails with "not permitted".
+    pub(crate) fn is_refused(&self) -> bool {
+        REFUSED.contains(&self.number)
     }
 
     /// The kind of the call.

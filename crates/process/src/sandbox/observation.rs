@@ -44,6 +44,9 @@ pub struct Observation {
     pub outlived: bool,
     /// The reason why the observation may be incomplete.
     pub incomplete: Option<Arc<io::Error>>,
+    /// A program that made a call which observed programs are refused, such as `mount`, or that would have had another user's rights:
+    /// without an observer it might not fail.
+    pub refused: Option<PathBuf>,
     /// A program whose system calls are of another architecture, such as 32-bit programs: they cannot be observed, and
     /// were denied.
     pub foreign: Option<PathBuf>,
@@ -173,6 +176,12 @@ impl Found {
     /// Whether it is a file.
     pub fn is_file(&self) -> bool {
         matches!(self.kind, PathKind::File(_))
+    }
+
+    /// Whether a program in it would have the rights of another user or group.
+    pub(crate) fn gives_rights(&self) -> bool {
+        const SET_USER_AND_GROUP: u32 = 0o6000;
+        matches!(&self.kind, PathKind::File(state) if state.mode & SET_USER_AND_GROUP != 0)
     }
 
     /// Whether it is a directory.

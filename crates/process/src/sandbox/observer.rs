@@ -256,9 +256,10 @@ impl Watch {
     }
 
     fn look(&mut self, waiting: &Waiting) -> io::Result<()> {
-        if waiting.is_foreign() {
+        if waiting.is_foreign() || waiting.is_refused() {
             let program = link(Path::new(&format!("/proc/{}/exe", waiting.thread)));
-            self.seen.foreign.get_or_insert(program.unwrap_or_default());
+            let seen = if waiting.is_foreign() { &mut self.seen.foreign } else { &mut self.seen.refused };
+            seen.get_or_insert(program.unwrap_or_default());
             return Ok(());
         }
         let call = waiting.call()?;
@@ -336,10 +337,14 @@ impl Watch {
     }
 
     fn execute(&mut self, waiting: &Waiting, path: &Path) -> io::Result<()> {
-        if !Found::at(path).is_file() {
+        let found = Found::at(path);
+        if !found.is_file() {
             // A step of the search along PATH.
             self.look_at(path.to_owned());
             return Ok(());
+        }
+        if found.gives_rights() {
+            self.seen.refused.get_or_insert(path.to_owned());
         }
         let mut program =
             Program { path: path.to_owned(), args: waiting.program_args()?, ..Program::default() };

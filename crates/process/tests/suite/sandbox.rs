@@ -335,10 +335,18 @@ fn inherited_descriptors_are_closed() {
 #[test]
 fn ways_around_the_observer_fail() {
     let bench = Bench::new();
-    for case in ["unshare -m true", "chroot / true", "mount -t tmpfs none {}/work", "nsenter -m -t 1 true"] {
-        let (ended, _) = bench.observe(case);
+    for case in
+        ["unshare -m true", "/usr/sbin/chroot {} true", "mount -t tmpfs none {}/work", "nsenter -m -t 1 true"]
+    {
+        let (ended, seen) = bench.observe(case);
         assert!(!ended.status.success(), "{case}");
+        // Another process's namespace may not even be opened.
+        assert!(seen.refused.is_some() || case.starts_with("nsenter"), "{case}");
     }
+    let (_, seen) = bench.observe("cp /bin/true {}/work/true; chmod u+s {}/work/true; {}/work/true");
+    assert_eq!(seen.refused, Some(bench.path("work/true")));
+    let (_, seen) = bench.observe("true");
+    assert_eq!(seen.refused, None);
 }
 
 #[test]
