@@ -307,6 +307,17 @@ impl Observation {
     }
 }
 
+/// Programs with the number of the process of each, sorted by these numbers: those that run at the same time have an order that does
+/// not depend on their speed. Process numbers wrap around.
+pub(super) fn in_order(began: Vec<i32>, programs: Vec<Program>) -> Vec<Program> {
+    const MOST_PROCESSES: i32 = 1 << 22;
+    let first = began.first().copied().unwrap_or_default();
+    let since = began.into_iter().map(|process| (process - first).rem_euclid(MOST_PROCESSES));
+    let mut programs: Vec<(i32, Program)> = since.zip(programs).collect();
+    programs.sort_by_key(|(since, _)| *since);
+    programs.into_iter().map(|(_, program)| program).collect()
+}
+
 /// The properties of `path` with links followed, and the link's target if `path` itself is one. Without a link it is
 /// one system call, because each compile ends with a look at all these paths of its toolchain.
 fn metadata_and_link(path: &Path) -> (Option<Metadata>, Option<PathBuf>) {

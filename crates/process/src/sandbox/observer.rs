@@ -23,7 +23,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use super::interpreter::interpreter;
 use super::listening::{LastCall, is_ready, last_call, receive};
 use super::listing::{digest_of_names, list};
-use super::observation::Found;
+use super::observation::{Found, in_order};
 use super::paths::{digest, resolved};
 use super::proc::{link, process_of, resolve};
 use super::reported_calls::ReportedCalls;
@@ -555,10 +555,8 @@ impl Watch {
         at
     }
 
-    /// The observation since the last call. Programs that run at the same time are sorted by their process numbers, so
-    /// that the order does not depend on their speed. Process numbers wrap around.
+    /// The observation since the last call.
     fn take(&mut self) -> Observation {
-        const MOST_PROCESSES: i32 = 1 << 22;
         let (mut seen, began) = (std::mem::take(&mut self.seen), std::mem::take(&mut self.began));
         if self.calls.take_incomplete() {
             seen.incomplete.get_or_insert_with(|| Arc::new(interrupted()));
@@ -568,14 +566,7 @@ impl Watch {
         let written = &self.written;
         self.order.clear();
         self.threads.clear();
-        let first = began.first().copied().unwrap_or_default();
-        let mut programs: Vec<(i32, Program)> = began
-            .into_iter()
-            .map(|process| (process - first).rem_euclid(MOST_PROCESSES))
-            .zip(seen.programs)
-            .collect();
-        programs.sort_by_key(|(since, _)| *since);
-        seen.programs = programs.into_iter().map(|(_, program)| program).collect();
+        seen.programs = in_order(began, std::mem::take(&mut seen.programs));
         let Observation { read, looked_at, temporary, .. } = &mut seen;
         // A temporary file, with another name in each run.
         let is_temporary = |path: &Path, found: &Found| {
