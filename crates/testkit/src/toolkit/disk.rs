@@ -5,6 +5,7 @@ use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Writes a file, and the directories that lead to it.
 pub(super) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
@@ -25,6 +26,15 @@ pub(super) fn replace(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let beside = path.with_extension(format!("new-{}", std::process::id()));
     write(&beside, bytes)?;
     fs::rename(beside, path)
+}
+
+/// The same for an edit, which must have another date than the file before: Python takes bytecode of that second for it.
+pub(super) fn edit(path: &Path, change: impl FnOnce(String) -> String) -> io::Result<()> {
+    let before = fs::metadata(path)?.modified()?;
+    replace(path, change(read(path)?))?;
+    let file = OpenOptions::new().append(true).open(path)?;
+    let second = Duration::from_secs(1);
+    if file.metadata()?.modified()? < before + second { file.set_modified(before + second) } else { Ok(()) }
 }
 
 /// Makes a link, in place of one that is there.

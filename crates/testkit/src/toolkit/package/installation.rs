@@ -122,13 +122,13 @@ impl PackageInstallation {
         tree::variables(&self.link).into_iter().map(joined).collect()
     }
 
-    /// Changes a file: `edit(&installed.host_path("tikcpp/tikcfw/kernel_tpl.h"), |text| text + "// new\n")`.
+    /// Changes a file: `edit(&installed.host_path("tikcpp/tikcfw/kernel_tpl.h"), |text| text + "// new\n")`. Its date is at least a
+    /// second later than before, so that no bytecode of the former text is taken for it.
     ///
     /// # Errors
     /// The file is missing, or cannot be written.
     pub fn edit(&self, path: &Path, change: impl FnOnce(String) -> String) -> io::Result<()> {
-        let text = disk::read(path)?;
-        disk::replace(path, change(text))
+        disk::edit(path, change)
     }
 
     /// Makes it another version, in place: the version files, and the compiler with its stamp. The link and the directory

@@ -101,17 +101,19 @@ impl Hanging {
         Self(command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process_group(Pid::from_child(&self.0), signal).unwrap();
-    }
-
     pub(crate) fn has_ended(&mut self) -> bool {
         self.0.try_wait().unwrap().is_some()
     }
 
-    pub(crate) fn kill(mut self) {
-        self.signal(Signal::KILL);
-        self.0.wait().unwrap();
+    pub(crate) fn kill(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
+        let _ = self.0.wait();
     }
 }
 

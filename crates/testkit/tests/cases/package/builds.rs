@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
+use std::time::Duration;
 
 use opkeep_testkit::toolkit::package::{Project, tools};
 use opkeep_testkit::toolkit::{Fault, Rule};
@@ -164,8 +166,41 @@ fn tokens_reach_the_compiles_of_a_task() {
     assert!(!ran.stderr.contains("jobserver unavailable"), "{}", ran.stderr);
     let makes = bench.installed.runs_of("make").unwrap();
     assert!(makes.iter().all(|run| !run.has("-j")), "{makes:?}");
+    // While the compile of the first key hangs, another one begins.
     let task = bench.task("ScaleCustom");
+    let begun = || {
+        let compiles = bench.installed.kernel_compiles().unwrap();
+        compiles
+            .iter()
+            .filter_map(|run| run.value_of("-o")?.rsplit('_').next())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    bench
+        .installed
+        .rules(&[Rule::new(Fault::Hang { deaf: false }).tool("bisheng").kernel("_264.o")])
+        .unwrap();
+    let starts = |command: &mut Command, waits_for: usize| {
+        bench.installed.forget().unwrap();
+        let hanging = Hanging::start(command);
+        wait_until(|| begun().len() >= waits_for);
+        std::thread::sleep(Duration::from_millis(200));
+        hanging.kill();
+        begun()
+    };
+    bench.project.clean().unwrap();
+    let beside = starts(&mut bench.project.build(3), 3);
+    assert_eq!(beside.len(), 3, "{beside:?}");
+    // By itself, or below Ninja, a task compiles one key after the other.
+    bench.project.copy_sources().unwrap();
+    let alone = starts(bench.project.asc_opc(&task).unwrap().arg("--debug_dir=alone"), 1);
+    assert_eq!(alone, ["264.o"]);
+    bench.installed.rules(&[]).unwrap();
     bench.installed.forget().unwrap();
-    bench.compiled(&task, &[], &[("TILINGKEY_PAR_COMPILE", "0"), ("TILINGKEY_PARALLEL_JOB", "7")]);
+    bench.compiled(
+        &task,
+        &["--debug_dir=more"],
+        &[("TILINGKEY_PAR_COMPILE", "0"), ("TILINGKEY_PARALLEL_JOB", "7")],
+    );
     assert_eq!(bench.installed.runs_of("make").unwrap()[0].value_of("-j"), Some("7"));
 }
