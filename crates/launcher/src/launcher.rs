@@ -462,7 +462,7 @@ impl Call<'_> {
             }
             why = match (&seen.foreign, &seen.refused) {
                 (Some(program), _) => Reason::Foreign(program.clone()),
-                (None, Some(program)) => Reason::Refused(program.clone()),
+                (None, Some(program)) => Reason::RefusedCall(program.clone()),
                 (None, None) => {
                     Reason::Incomplete(seen.error().map_or_else(String::new, |error| error.to_string()))
                 }

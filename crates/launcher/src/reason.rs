@@ -16,7 +16,7 @@ pub enum Reason {
     /// A program of another architecture, such as a 32-bit one, which cannot be observed.
     Foreign(PathBuf),
     /// A program that made a call which observed programs are refused, such as `mount`, and failed under observation.
-    Refused(PathBuf),
+    RefusedCall(PathBuf),
     /// A process that the command started ran on, or held an output open.
     StillRunning,
     /// The reader of an output was gone.
@@ -61,7 +61,7 @@ impl Reason {
             Self::NotObservable => "not-observable",
             Self::Incomplete(_) => "incomplete",
             Self::Foreign(_) => "foreign-program",
-            Self::Refused(_) => "refused-call",
+            Self::RefusedCall(_) => "refused-call",
             Self::StillRunning => "still-running",
             Self::OutputClosed => "output-closed",
             Self::NotAFile(_) => "not-a-file",
@@ -96,7 +96,7 @@ impl fmt::Display for Reason {
                     path.display()
                 )
             }
-            Self::Refused(path) => {
+            Self::RefusedCall(path) => {
                 write!(f, "`{}` makes calls that fail under observation", path.display())
             }
             Self::StillRunning => f.write_str("a process that the command started ran on"),

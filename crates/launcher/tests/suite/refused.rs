@@ -151,7 +151,7 @@ fn a_command_that_fails_because_it_is_observed_runs_again() {
             .output();
         let plain = plain.unwrap();
         let ran = bench.run(script);
-        let is_again = matches!(ran.how, How::NotKept(Reason::Foreign(_) | Reason::Refused(_)));
+        let is_again = matches!(ran.how, How::NotKept(Reason::Foreign(_) | Reason::RefusedCall(_)));
         assert_eq!(is_again, runs_again, "{script}: {:?}", ran.how);
         if runs_again {
             assert_eq!(ran.code, plain.status.code(), "{script}");
