@@ -84,6 +84,11 @@ fn nn_builds() {
     // Nothing is kept: a second build compiles all of it again, over the same names.
     built(&bench, 3);
     assert_eq!(bench.installed.runs_of("asc_opc").unwrap().len(), 10);
+    // A task that takes too long is said to, and fails the build.
+    bench.installed.rules(&[Rule::new(Fault::Exit { code: 124 }).op("AddCustom").times(1)]).unwrap();
+    let ran = run(&mut bench.project.build(3));
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stdout.contains("TIMEOUT: asc_opc "), "{ran:?}");
 }
 
 fn msopgen_builds() {

@@ -147,6 +147,12 @@ fn python_repeats_what_fails_and_make_does_not() {
         ran.stdout.contains("run cmd compile error: ") && ran.stdout.contains("error: not at once"),
         "{ran:?}"
     );
+    // Words that mean that no attempt will help.
+    bench.installed.forget().unwrap();
+    let unsupported = Fault::Fail { code: String::new(), message: "unsupported API".to_owned() };
+    bench.installed.rules(&[Rule::new(unsupported).tool("bisheng").kernel("_cube.i")]).unwrap();
+    assert_eq!(bench.compile(&task, &[], &[]).code, Some(1));
+    assert_eq!(bench.installed.runs_of("bisheng").unwrap().len(), 1);
     // Make's only attempt.
     bench.installed.rules(&[rule.kernel("_264.o").times(1)]).unwrap();
     assert_eq!(bench.compile(&task, &[], &[]).code, Some(1));
