@@ -133,6 +133,10 @@ impl Backend for CpuBackend {
         toolchain::is_consequence(change)
     }
 
+    fn describe_change(&self, change: &PartChange) -> Option<String> {
+        toolchain::describe_change(change)
+    }
+
     fn toolchain(&self, cx: &Context<'_>) -> Result<Fingerprint, BackendError> {
         let toolchain = self.current(cx)?;
         for launcher in toolchain.left_out() {

@@ -57,6 +57,12 @@ pub trait Backend: Send + Sync {
         false
     }
 
+    /// Returns a change of a part in words for people, such as `file pre.h: other content`, if its name does not say what it is. Keys do not
+    /// depend on it. The default implementation has no words of its own.
+    fn describe_change(&self, _change: &PartChange) -> Option<String> {
+        None
+    }
+
     /// The expectations of every kernel for `spec`. There is no default implementation: it could only be too lax or too
     /// strict.
     fn expectations(&self, spec: &ResolvedSpec) -> Expectations;

@@ -72,8 +72,8 @@ use cc::Cc;
 pub(crate) use dependencies::{FLAGS as DEPENDENCY_FLAGS, read as read_dependencies};
 use driver_query::{DriverInfo, DriverQuery, PendingQuery, unusable};
 use looks::Looks;
-use part_names::{FLAGS, INTERMEDIATE, LOOKED_UP, OBJECT, ORDER, STEPS};
-pub(crate) use part_names::{LIBM, is_consequence};
+use part_names::{CALLED_AS, FLAGS, INTERMEDIATE, LOOKED_UP, OBJECT, ORDER, STEPS, note_of_file};
+pub(crate) use part_names::{LIBM, describe_change, is_consequence};
 use probe::Probe;
 use programs::is_elf;
 pub(crate) use record::Means;
@@ -259,8 +259,7 @@ impl Toolchain {
         fingerprint.text("triple", triple);
         for Read { name, path } in &plain.read {
             if let Some(digest) = inputs.digest(path) {
-                let note = format!("{} {:.12}", words::name_of(path), digest.to_string());
-                fingerprint.add(name, digest, note);
+                fingerprint.add(name, digest, note_of_file(path, &digest));
             }
         }
         for (name, digest) in &self.declared {
@@ -269,7 +268,7 @@ impl Toolchain {
         fingerprint.text(FLAGS, flags.join(" "));
         if self.record.probed.is_wrapped {
             // A wrapper may go by the name that it is called by.
-            fingerprint.text("called as", words::name_of(&self.cc.driver));
+            fingerprint.text(CALLED_AS, words::name_of(&self.cc.driver));
         }
         if !self.cc.leading.is_empty() {
             fingerprint.text("arguments", self.cc.words_that_count());

@@ -25,7 +25,7 @@ use super::cc::Cc;
 use super::driver_query::{DriverInfo, probe_dir, unusable, without_dir};
 use super::looks::{Looks, Places, parts_of};
 use super::made_up::Pattern;
-use super::part_names::FILE_READ;
+use super::part_names::{DRIVER, FILE_READ};
 use super::record::{Means, Probed, Read, Steps};
 use super::runs::{environment, foreign};
 use super::toolchain_files::ToolchainFiles;
@@ -213,7 +213,7 @@ impl Probe<'_> {
     /// The names of all files that are read, in the order of the first time: the same wherever they lie.
     fn names(&self, pass: &Pass, inputs: &Inputs) -> ToolchainFiles {
         let mut names = ToolchainFiles::default();
-        names.add("driver", self.cc.driver.clone());
+        names.add(DRIVER, self.cc.driver.clone());
         for program in pass.plain.seen.programs.iter().chain(&pass.libm.seen.programs) {
             for path in program.read.iter().filter(|path| inputs.digest(path).is_some()) {
                 let is_program = program.path == *path;

@@ -13,6 +13,8 @@ mod bundle_files;
 #[cfg(test)]
 mod caches;
 #[cfg(test)]
+mod causes;
+#[cfg(test)]
 mod chips;
 #[cfg(test)]
 mod compilers;

@@ -182,6 +182,8 @@ pub struct KeyChanges {
     pub op_sources: BTreeMap<String, usize>,
     /// The names of the changed parts of toolchain and sources that follow from other changes.
     pub consequences: BTreeSet<String>,
+    /// Changes of the toolchain in words, by the names of the parts: those whose names do not say what they are.
+    pub descriptions: BTreeMap<String, String>,
     /// The programs that stored the kernels, with their versions, if it was not this version.
     pub made_by: BTreeSet<String>,
     /// Whether the differences are those from the nearest kernel, and not the cause: the toolchain and the options of the missing
@@ -198,6 +200,7 @@ impl KeyChanges {
             spec: nearest.spec.clone(),
             op_sources: nearest.op_sources.iter().map(|part| (part.name.clone(), 1)).collect(),
             consequences: nearest.consequences.clone(),
+            descriptions: nearest.descriptions.clone(),
             made_by: [&nearest.made_by].into_iter().filter(is_other).cloned().collect(),
             is_comparison: false,
         };
@@ -240,7 +243,7 @@ impl fmt::Display for KeyChanges {
         if let Some((old, new)) = self.key_schema {
             parts.push(format!("keys of version {old} -> {new}"));
         }
-        parts.extend(toolchain_text(self.main_toolchain_changes()));
+        parts.extend(toolchain_text(self.main_toolchain_changes(), &self.descriptions));
         if let Some(first) = self.spec.changes.first() {
             let more = self.spec.changes.len() - 1;
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };

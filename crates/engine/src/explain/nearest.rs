@@ -1,6 +1,6 @@
 //! The stored kernel that is nearest to a missing one. The difference between them explains the miss.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use opkeep_backend::Backend;
 use opkeep_descriptor::{Change, Diff, Job, KEY_SCHEMA, Key, ResolvedSpec, read_info};
-use opkeep_digest::{Digest, Fingerprint};
+use opkeep_digest::{Digest, Fingerprint, PartChange};
 use opkeep_kernel_entry::Header;
 use opkeep_kernel_entry::member::{HEADER, INFO};
 use opkeep_store::{OpenEntry, TargetStore};
@@ -171,13 +171,14 @@ impl<'a> NearestSearch<'a> {
     /// all entries were compared, only kernels of the same job are named: one of another job says nothing while one of the same may
     /// follow.
     pub(crate) fn explained(self, history: &StoreHistory) -> Vec<(usize, MissExplanation)> {
-        let Self { store, missing, keys, configurations, is_complete, .. } = self;
+        let Self { store, backend, missing, keys, configurations, is_complete, .. } = self;
         let mut former = history.of_target(store, &keys);
         let explained =
             missing.into_iter().map(|MissingKernel { configuration, id, job, keyed, nearest }| {
                 let nearest =
                     nearest.filter(|nearest| is_complete || nearest.job.is_empty()).map(|mut nearest| {
                         nearest.main_changes = main_changes(&nearest.job, job);
+                        nearest.descriptions = descriptions(backend, &nearest.toolchain);
                         Box::new(nearest)
                     });
                 let key = keyed.key.digest();
@@ -196,6 +197,13 @@ impl<'a> NearestSearch<'a> {
             });
         explained.collect()
     }
+}
+
+/// Returns the changes for which the backend has words, by the names of the parts.
+fn descriptions(backend: &dyn Backend, changes: &[PartChange]) -> BTreeMap<String, String> {
+    let described =
+        changes.iter().filter_map(|change| Some((change.name.clone(), backend.describe_change(change)?)));
+    described.collect()
 }
 
 /// Returns the differences of a missing kernel from a stored one.
@@ -220,6 +228,7 @@ fn difference(
         toolchain: toolchain.diff(&keyed.parts.toolchain),
         op_sources: op_sources.diff(&keyed.parts.op_sources),
         consequences: BTreeSet::new(),
+        descriptions: BTreeMap::new(),
         main_changes: Vec::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! A stored kernel that explains a miss, as data.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use opkeep_descriptor::{Change, Diff, Key};
@@ -35,6 +35,8 @@ pub struct NearestEntry {
     /// The names of the changed parts of toolchain and sources that follow from other changes, such as the flags that follow from an
     /// argument. Empty, if nothing else differs.
     pub consequences: BTreeSet<String>,
+    /// Changes of the toolchain in words, by the names of the parts: those whose names do not say what they are.
+    pub descriptions: BTreeMap<String, String>,
     /// The changes of the job for people.
     pub(super) main_changes: Vec<Change>,
 }
@@ -49,7 +51,8 @@ impl NearestEntry {
 
     /// Returns the change of the toolchain in a few words, if it differs: `compiler gcc 12.2.0 -> clang 14.0.6`.
     pub fn toolchain_text(&self) -> Option<String> {
-        toolchain_text(self.toolchain.iter().filter(|change| !self.consequences.contains(&change.name)))
+        let main = self.toolchain.iter().filter(|change| !self.consequences.contains(&change.name));
+        toolchain_text(main, &self.descriptions)
     }
 
     /// Returns the number of differences that do not follow from others.

@@ -72,7 +72,7 @@ fn differing(old: &str, new: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
 
     use opkeep_descriptor::{Diff, ResolvedSpec};
@@ -113,6 +113,7 @@ mod tests {
             toolchain: parts(toolchain),
             op_sources: parts(op_sources),
             consequences: BTreeSet::new(),
+            descriptions: BTreeMap::new(),
             main_changes: Vec::new(),
         }
     }

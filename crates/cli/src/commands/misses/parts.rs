@@ -1,5 +1,7 @@
 //! The changed parts of a toolchain in few lines: texts with what changed in them, and the names of all others.
 
+use std::collections::BTreeMap;
+
 use opkeep_digest::{Digest, Part, PartChange};
 
 use crate::ui::text::shortened;
@@ -11,13 +13,21 @@ const MAX_WORDS: usize = 60;
 /// The maximum number of names in a line.
 const MAX_NAMES: usize = 4;
 
-/// Returns one line for each part whose content is a text, and one for the names of the parts that changed, are gone, or are new.
+/// Returns one line for each part whose content is a text or that has a description, and one for the names of the parts that changed, are gone, or are new.
 /// With `all`, every name and every changed word is there; whole long texts are in JSON only.
-pub(super) fn part_lines<'a>(changes: impl IntoIterator<Item = &'a PartChange>, all: bool) -> Vec<String> {
+pub(super) fn part_lines<'a>(
+    changes: impl IntoIterator<Item = &'a PartChange>,
+    descriptions: &BTreeMap<String, String>,
+    all: bool,
+) -> Vec<String> {
     let mut lines = Vec::new();
     let (mut changed, mut gone, mut new) = (Vec::new(), Vec::new(), Vec::new());
     for PartChange { name, old, new: now } in changes {
         let name = name.as_str();
+        if let Some(description) = descriptions.get(name) {
+            lines.push(description.clone());
+            continue;
+        }
         match (old, now) {
             (Some(old), Some(now)) if is_text(old) && is_text(now) => {
                 match text_change(&old.note, &now.note, all) {
@@ -102,7 +112,7 @@ mod tests {
             &[("driver", "2"), ("clang", "1"), ("ld", "1")],
         );
         assert_eq!(
-            part_lines(&old.diff(&new), false),
+            part_lines(&old.diff(&new), &BTreeMap::new(), false),
             [
                 "version: gcc 12 -> clang 14",
                 "flags: -fno-tree-vectorize -> -fno-builtin -fno-builtin",
@@ -113,8 +123,11 @@ mod tests {
                 "new: clang",
             ]
         );
-        let all = part_lines(&old.diff(&new), true);
+        let described = BTreeMap::from([("driver".to_owned(), "compiler clang: other content".to_owned())]);
+        let all = part_lines(&old.diff(&new), &described, true);
         assert!(all.contains(&"gone: cc1, as, a, b, c".to_owned()), "{all:?}");
+        assert!(all.contains(&"compiler clang: other content".to_owned()), "{all:?}");
+        assert!(!all.iter().any(|line| line.contains("driver")), "{all:?}");
         assert!(
             all.contains(&"flags: -fno-tree-vectorize -> -fno-builtin -fno-builtin".to_owned()),
             "{all:?}"

@@ -99,7 +99,7 @@ fn changed_lines(changed: &KeyChanges, limit: usize, Detail { all, flag }: Detai
     let mut lines = Vec::new();
     // The cause's own line states a single change.
     if changed.main_toolchain_changes().count() > 1 || all {
-        lines.extend(part_lines(changed.main_toolchain_changes(), all));
+        lines.extend(part_lines(changed.main_toolchain_changes(), &changed.descriptions, all));
     }
     if spec.changes.len() > 1 || all {
         lines.extend(spec.changes.iter().map(|change| change.to_string()));

@@ -30,6 +30,7 @@ fn same_job() -> NearestEntry {
         toolchain: Vec::new(),
         op_sources: Vec::new(),
         consequences: BTreeSet::new(),
+        descriptions: BTreeMap::new(),
         main_changes: Vec::new(),
     }
 }
