@@ -1,5 +1,6 @@
 //! The errors of builds and of kernels.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use opkeep_backend::BackendError;
@@ -135,6 +136,49 @@ pub enum KernelError {
         /// The reason.
         source: std::io::Error,
     },
+}
+
+impl KernelError {
+    /// Returns the reason why a compile failed, in a few words without paths, options and output of the compiler; `None` if no compile of
+    /// the kernel was tried, or the call was cancelled.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let text = match self {
+            Self::Backend(BackendError::Cancelled)
+            | Self::NotCached { .. }
+            | Self::Skipped { .. }
+            | Self::Cancelled
+            | Self::Build(_)
+            | Self::Incomplete { .. }
+            | Self::UnexpectedImport { .. }
+            | Self::WrongKey { .. } => return None,
+            Self::Backend(BackendError::Compile { command, status, .. }) => {
+                return Some(format!("{} failed: {status}", program_of(command)));
+            }
+            Self::Backend(BackendError::TimedOut { command, seconds, .. }) => {
+                return Some(format!("{} did not end within {seconds:.1} s", program_of(command)));
+            }
+            Self::Invalid { errors, .. } => {
+                let codes: BTreeSet<String> =
+                    errors.iter().map(|finding| finding.code().to_string()).collect();
+                let codes: Vec<String> = codes.into_iter().collect();
+                return Some(format!("the compiled kernel was not valid ({})", codes.join(", ")));
+            }
+            Self::Backend(BackendError::Unsupported(_)) => "the backend does not compile it",
+            Self::Backend(BackendError::Toolchain { .. }) => "there was no usable toolchain",
+            Self::Backend(_) => "the backend failed",
+            Self::NameMismatch { .. } => "the compiler made a kernel of another name",
+            Self::HolderFailed { .. } => "another process that compiled the same kernel failed",
+            Self::Panicked { .. } => "the backend panicked",
+            Self::WorkDir { .. } => "there was no work directory",
+        };
+        Some(text.to_owned())
+    }
+}
+
+/// Returns the name of a command's program, without its path.
+fn program_of(command: &str) -> &str {
+    let program = command.split_whitespace().next().unwrap_or("the compiler");
+    program.rsplit('/').next().unwrap_or(program)
 }
 
 impl From<BackendError> for BuildError {

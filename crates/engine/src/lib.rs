@@ -172,8 +172,10 @@ pub use debug::{DebugConfig, DebugConfigError};
 pub use engine::Engine;
 pub use error::{BuildError, KernelError};
 pub use event::{Event, MissingKernel};
-pub use explain::causes::{KeyChanges, MissCause, MissExplanation, MissGroup, RemovedEntries};
-pub use explain::former::{FormerEntry, StoredBy};
+pub use explain::causes::{
+    KeyChanges, MissCause, MissExplanation, MissGroup, RemovedEntries, UnfinishedKernels,
+};
+pub use explain::former::{BuildEnd, FormerEntry, StoredBy, UnfinishedBuild};
 pub use explain::nearest_entry::NearestEntry;
 pub use explain::{CacheStatus, Explanation};
 pub use file_digests::FileDigestCache;

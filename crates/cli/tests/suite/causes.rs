@@ -1,7 +1,13 @@
 //! The causes of misses in the words of the person who made them.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
-use crate::common::{Place, SQUARE};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::common::{Place, SQUARE, square_of};
 
 /// Returns the first line of an explanation by the compiler `cc`, with further arguments.
 fn first_line(place: &Place, cc: &str, more: &[&str]) -> String {
@@ -60,4 +66,124 @@ fn an_edited_header_and_an_edited_wrapper_are_named() {
     assert_eq!(first_line(&place, "cc", &[]), "1 miss: compiler is no longer called through my-cc");
     place.script("my-cc", "# edited\nexec /usr/bin/env cc \"$@\"");
     assert_eq!(first_line(&place, wrapper, &[]), "1 miss: compiler my-cc: other content");
+}
+
+/// The descriptors of three kernels.
+fn network(place: &Place) {
+    (1..=3).for_each(|length| drop(place.write(&format!("net/{length}.info"), square_of(length))));
+}
+
+/// Returns the lines of an explanation of the network without its hits, with times as `TIME`.
+fn explained(place: &Place, cc: &str) -> Vec<String> {
+    let explained = place.run_with(&["explain", "net"], &[("CC", cc)]).ended_with(0);
+    explained.stdout.lines().filter(|line| !line.starts_with("hit ")).map(without_time).collect()
+}
+
+/// Puts `TIME` in the place of the first time of a line: `2026-11-28 16:03:08 UTC`.
+fn without_time(line: &str) -> String {
+    match line.find(" UTC").and_then(|end| Some((end, end.checked_sub("2026-11-28 16:03:08".len())?))) {
+        Some((end, begin)) => format!("{}TIME{}", &line[..begin], &line[end + " UTC".len()..]),
+        None => line.to_owned(),
+    }
+}
+
+/// Builds the network with a compiler that compiles the first kernel and never ends with the second, and ends the build by a signal
+/// when the first is stored.
+fn interrupt(place: &Place, cc: &Path, marker: &str, signal: rustix::process::Signal) {
+    let stored = place.entries().len();
+    let mut build = place.command(&["build", "net", "--jobs", "2", "--no-kernel-meta"]);
+    let mut build = build.env("CC", cc).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let is_running = || crate::common::command_lines().iter().any(|line| line.contains(marker));
+    while !is_running() || place.entries().len() == stored {
+        assert!(build.try_wait().unwrap().is_none(), "the build ended before it was interrupted");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = rustix::process::Pid::from_raw(build.id() as i32).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+    assert_eq!(build.wait().unwrap().code(), Some(130));
+}
+
+/// What an interrupted build did not compile is missing because of that, and not because kernels of other jobs differ from it.
+#[test]
+fn an_interrupted_build_is_a_cause() {
+    use rustix::process::Signal;
+    for (signal, offset) in [(Signal::INT, 0), (Signal::TERM, 10_000)] {
+        let place = Place::new();
+        network(&place);
+        let marker = format!("{}.8645", 20_000 + offset + std::process::id() % 10_000);
+        let cc = place.compiler("cc-slow", &format!("grep -q '\\[[23]\\]' kernel.c && exec sleep {marker}"));
+        interrupt(&place, &cc, &marker, signal);
+        let lines = explained(&place, cc.to_str().unwrap());
+        let text = "a build (TIME, this host) was interrupted before it compiled them";
+        assert_eq!(lines[0], format!("2 misses: {text}"), "{lines:#?}");
+        assert_eq!(lines.iter().filter(|line| line.contains("like ")).count(), 0, "{lines:#?}");
+        let json = place.run_with(&["explain", "net", "--format", "json"], &[("CC", cc.to_str().unwrap())]);
+        let json = json.ended_with(0).json();
+        let former =
+            json["kernels"].as_array().unwrap().iter().find_map(|kernel| kernel["former"].as_object());
+        let former = former.unwrap();
+        assert_eq!(
+            (&json["causes"][0]["cause"], &former["state"]),
+            (&json!("interrupted"), &json!("interrupted"))
+        );
+        assert_eq!((&former["compiled"], &former["reason"]), (&Value::Null, &Value::Null), "{former:?}");
+    }
+}
+
+/// After an upgrade, the compiler is why an interrupted build had to compile: both are named.
+#[test]
+fn an_upgrade_and_an_interrupted_build_are_one_cause() {
+    let place = Place::new();
+    network(&place);
+    place.run(&["build", "net", "--no-kernel-meta"]).ended_with(0);
+    let marker = format!("{}.8646", 20_000 + std::process::id() % 10_000);
+    let cc = place.compiler("cc-slow", &format!("grep -q '\\[[23]\\]' kernel.c && exec sleep {marker}"));
+    interrupt(&place, &cc, &marker, rustix::process::Signal::INT);
+    let lines = explained(&place, cc.to_str().unwrap());
+    assert_eq!(
+        lines[0],
+        "2 misses: compiler is called through cc-slow; a build (TIME, this host) was interrupted before it compiled them",
+        "{lines:#?}"
+    );
+}
+
+/// A failure has its reason, and what `--fail-fast` did not begin is named with it.
+#[test]
+fn a_failed_build_is_a_cause() {
+    let place = Place::new();
+    network(&place);
+    let cc = place.compiler("cc-bad", "exit 7");
+    let cc = cc.to_str().unwrap();
+    let build = |more: &[&str]| {
+        let args = [&["build", "net", "--no-kernel-meta", "--jobs", "1"], more].concat();
+        place.run_with(&args, &[("CC", cc)]).ended_with(1)
+    };
+    build(&["--fail-fast"]);
+    let lines = explained(&place, cc);
+    let failed = "a build (TIME, this host) failed to compile";
+    assert!(
+        lines.contains(&format!("1 miss: {failed} this kernel: cc-bad failed: exit status: 7")),
+        "{lines:#?}"
+    );
+    let skipped =
+        "a build (TIME, this host) ended with the failure of another kernel before it compiled them";
+    assert!(lines.contains(&format!("2 misses: {skipped}")), "{lines:#?}");
+    build(&[]);
+    let lines = explained(&place, cc);
+    assert_eq!(lines[0], format!("3 misses: {failed} them: cc-bad failed: exit status: 7"), "{lines:#?}");
+    let json = place.run_with(&["explain", "net", "--format", "json"], &[("CC", cc)]).ended_with(0).json();
+    let former = &json["kernels"][0]["former"];
+    assert_eq!(
+        (&former["state"], &former["reason"]),
+        (&json!("failed"), &json!("cc-bad failed: exit status: 7"))
+    );
+    assert_eq!(json["causes"][0]["cause"], json!("failed"));
+
+    // A build that may not compile has tried nothing.
+    let place = Place::new();
+    network(&place);
+    place.run(&["build", "net/1.info", "--no-kernel-meta"]).ended_with(0);
+    place.run(&["build", "net", "--no-kernel-meta", "--op_compiler_cache_mode", "require"]).ended_with(1);
+    let lines = explained(&place, "cc");
+    assert_eq!(lines[0], "2 misses: no kernel of this job is stored", "{lines:#?}");
 }

@@ -8,7 +8,7 @@ use opkeep_descriptor::{Change, Diff};
 use opkeep_digest::PartChange;
 use opkeep_fs::utc;
 
-use super::former::{FormerEntry, StoredBy};
+use super::former::{BuildEnd, FormerEntry, StoredBy, UnfinishedBuild};
 use super::kind::kind_of;
 use super::nearest_entry::NearestEntry;
 use super::toolchain_text::toolchain_text;
@@ -65,6 +65,19 @@ impl MissExplanation {
             (Some(FormerEntry::NotKept { compiled }), _) => {
                 MissCause::NotKept { last: compiled.clone(), kernels: 1 }
             }
+            (Some(FormerEntry::Unfinished(last)), nearest) => {
+                // What an upgrade made necessary, and an interrupted build did not complete, has both causes. From a kernel that was stored
+                // beside it, or of another job, the missing one only differs.
+                let nearest = nearest.as_deref().filter(|nearest| nearest.job.is_empty());
+                let changes = nearest.map(|nearest| KeyChanges::of(nearest, self.was_in_use));
+                let unfinished = UnfinishedKernels { last: last.clone(), kernels: 1 };
+                match changes.filter(|changes| !changes.is_comparison) {
+                    Some(changes) => {
+                        MissCause::KeyChanged(KeyChanges { unfinished: Some(unfinished), ..changes })
+                    }
+                    None => MissCause::Unfinished(unfinished),
+                }
+            }
             (None, Some(nearest)) if nearest.job.is_empty() => {
                 MissCause::KeyChanged(KeyChanges::of(nearest, self.was_in_use))
             }
@@ -110,6 +123,8 @@ pub enum MissCause {
         /// The number of kernels.
         kernels: usize,
     },
+    /// The last build that was to compile the kernels ended without them.
+    Unfinished(UnfinishedKernels),
     /// The entries are in quarantine.
     #[non_exhaustive]
     Quarantined {
@@ -126,6 +141,37 @@ pub enum MissCause {
     NewOperators,
     /// Another reason, which may concern the whole store: it does not exist, or cannot be read.
     Other(String),
+}
+
+/// Kernels that a build was to compile, and ended without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnfinishedKernels {
+    /// The last of the builds.
+    pub last: UnfinishedBuild,
+    /// The number of kernels.
+    pub kernels: usize,
+}
+
+impl UnfinishedKernels {
+    /// Whether the builds of `other` ended in the same way.
+    fn is_same(&self, other: &Self) -> bool {
+        match (&self.last.end, &other.last.end) {
+            (BuildEnd::Failed(one), BuildEnd::Failed(other)) => kind_of(one) == kind_of(other),
+            (one, other) => one == other,
+        }
+    }
+
+    fn merge(&mut self, Self { last, kernels }: Self) {
+        self.last.keep_later(last);
+        self.kernels += kernels;
+    }
+}
+
+impl fmt::Display for UnfinishedKernels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.last.text(self.kernels))
+    }
 }
 
 /// Entries that a store had, and has no more.
@@ -189,6 +235,8 @@ pub struct KeyChanges {
     /// Whether the differences are those from the nearest kernel, and not the cause: the toolchain and the options of the missing
     /// kernels were in use before.
     pub is_comparison: bool,
+    /// What is known of builds that were to compile the kernels after the change, and ended without them.
+    pub unfinished: Option<UnfinishedKernels>,
 }
 
 impl KeyChanges {
@@ -203,6 +251,7 @@ impl KeyChanges {
             descriptions: nearest.descriptions.clone(),
             made_by: [&nearest.made_by].into_iter().filter(is_other).cloned().collect(),
             is_comparison: false,
+            unfinished: None,
         };
         changes.is_comparison = was_in_use && !changes.only_sources_differ();
         changes
@@ -225,6 +274,10 @@ impl KeyChanges {
             && self.toolchain == other.toolchain
             && self.spec == other.spec
             && self.is_comparison == other.is_comparison
+            && match (&self.unfinished, &other.unfinished) {
+                (Some(one), Some(other)) => one.is_same(other),
+                (one, other) => one.is_none() && other.is_none(),
+            }
             && (!self.only_sources_differ() || self.op_sources.keys().eq(other.op_sources.keys()))
     }
 
@@ -234,6 +287,9 @@ impl KeyChanges {
         }
         self.consequences.extend(other.consequences);
         self.made_by.extend(other.made_by);
+        if let (Some(all), Some(one)) = (&mut self.unfinished, other.unfinished) {
+            all.merge(one);
+        }
     }
 }
 
@@ -267,7 +323,11 @@ impl fmt::Display for KeyChanges {
             let what = if self.toolchain.is_empty() { "options" } else { "toolchain" };
             write!(f, "no kernel of this job is stored for the same {what}; the nearest differs in ")?;
         }
-        f.write_str(&parts.join(", "))
+        f.write_str(&parts.join(", "))?;
+        match &self.unfinished {
+            Some(unfinished) => write!(f, "; {unfinished}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -290,6 +350,7 @@ impl fmt::Display for MissCause {
             Self::KeyChanged(changes) => changes.fmt(f),
             Self::Removed(removed) => removed.fmt(f),
             Self::NotKept { last, kernels } => write!(f, "{}, and not stored", made_text(last, *kernels)),
+            Self::Unfinished(unfinished) => unfinished.fmt(f),
             Self::Quarantined { reason, last_ms } => write!(f, "quarantined {}: {reason}", utc(*last_ms)),
             Self::NewJob => f.write_str("no kernel of this job is stored"),
             Self::NewOperators => f.write_str("no kernel of these operators is stored for this target"),
@@ -305,6 +366,7 @@ impl MissCause {
             Self::KeyChanged(_) => "key-changed",
             Self::Removed(_) => "removed",
             Self::NotKept { .. } => "not-kept",
+            Self::Unfinished(unfinished) => unfinished.last.end.name(),
             Self::Quarantined { .. } => "quarantined",
             Self::Damaged(_) => "damaged",
             Self::NewJob => "new-job",
@@ -318,17 +380,19 @@ impl MissCause {
             Self::KeyChanged(_) => 0,
             Self::Removed(_) => 1,
             Self::NotKept { .. } => 2,
-            Self::Quarantined { .. } => 3,
-            Self::Damaged(_) => 4,
-            Self::NewJob => 5,
-            Self::NewOperators => 6,
-            Self::Other(_) => 7,
+            Self::Unfinished(_) => 3,
+            Self::Quarantined { .. } => 4,
+            Self::Damaged(_) => 5,
+            Self::NewJob => 6,
+            Self::NewOperators => 7,
+            Self::Other(_) => 8,
         }
     }
 
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::KeyChanged(one), Self::KeyChanged(other)) => one.is_same(other),
+            (Self::Unfinished(one), Self::Unfinished(other)) => one.is_same(other),
             (Self::Removed(_), Self::Removed(_)) | (Self::NotKept { .. }, Self::NotKept { .. }) => true,
             (Self::Quarantined { reason: one, .. }, Self::Quarantined { reason: other, .. })
             | (Self::Damaged(one), Self::Damaged(other))
@@ -358,6 +422,7 @@ impl MissCause {
         match (self, other) {
             (Self::KeyChanged(all), Self::KeyChanged(one)) => all.merge(one),
             (Self::Removed(all), Self::Removed(one)) => all.merge(one),
+            (Self::Unfinished(all), Self::Unfinished(one)) => all.merge(one),
             (Self::NotKept { last: all, kernels: count }, Self::NotKept { last, kernels }) => {
                 all.keep_later(last);
                 *count += kernels;

@@ -7,7 +7,7 @@ use opkeep_fs::utc;
 use opkeep_store::{Store, TargetStore};
 
 use crate::record::host_name;
-use crate::{Outcome, RecordedBuilds, RecordedKernel};
+use crate::{BuildRecord, Outcome, RecordedBuilds, RecordedKernel};
 
 /// What is known of an entry that a store lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,68 @@ pub enum FormerEntry {
         /// The last build that compiled it.
         compiled: StoredBy,
     },
+    /// The last build that was to compile the kernel ended without it.
+    Unfinished(UnfinishedBuild),
+}
+
+/// A build that ended without a kernel that it was to compile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnfinishedBuild {
+    /// The end of the build, in Unix milliseconds; of a failure, the end of the compile.
+    pub at_ms: u64,
+    /// The host.
+    pub host: String,
+    /// Whether it is this host.
+    pub is_this_host: bool,
+    /// What ended the build, or the compile.
+    pub end: BuildEnd,
+}
+
+/// Why a build ended without a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildEnd {
+    /// It was cancelled, as by a signal.
+    Interrupted,
+    /// Another kernel failed, and the build ended with its first failure.
+    OtherFailed,
+    /// The compile of the kernel failed, for this reason.
+    Failed(String),
+}
+
+impl UnfinishedBuild {
+    /// Takes the place of the other build, if that is later.
+    pub(super) fn keep_later(&mut self, other: Self) {
+        if self.at_ms < other.at_ms {
+            *self = other;
+        }
+    }
+
+    /// `a build (2026-11-28 12:31:05 UTC, this host) was interrupted before it compiled them`, of one or more kernels.
+    pub(super) fn text(&self, kernels: usize) -> String {
+        let host = if self.is_this_host { "this host" } else { &self.host };
+        let build = format!("a build ({}, {host})", utc(self.at_ms));
+        let them = if kernels == 1 { "this kernel" } else { "them" };
+        match &self.end {
+            BuildEnd::Interrupted => format!("{build} was interrupted before it compiled {them}"),
+            BuildEnd::OtherFailed => {
+                format!("{build} ended with the failure of another kernel before it compiled {them}")
+            }
+            BuildEnd::Failed(reason) => format!("{build} failed to compile {them}: {reason}"),
+        }
+    }
+}
+
+impl BuildEnd {
+    /// Returns the end in a word for machine-readable output.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Interrupted => "interrupted",
+            Self::OtherFailed => "other-failed",
+            Self::Failed(_) => "failed",
+        }
+    }
 }
 
 /// The build that stored an entry, or compiled the kernel and could not store it.
@@ -75,6 +137,8 @@ impl StoredBy {
 pub(crate) struct StoreHistory {
     /// The last builds of which it is known whether they stored the entries, and whether they did.
     known: HashMap<Digest, (StoredBy, bool)>,
+    /// The last builds that were to compile the kernels, and ended without them.
+    unfinished: HashMap<Digest, UnfinishedBuild>,
     /// The keys whose kernels some build had, whether it stored them or not.
     made: HashSet<Digest>,
 }
@@ -94,6 +158,12 @@ impl StoreHistory {
         let this_host = host_name();
         for build in builds {
             for kernel in &build.kernels {
+                if let Some((key, unfinished)) = unfinished(&build, kernel, &this_host)
+                    && keys.contains(&key)
+                {
+                    let last = history.unfinished.entry(key).or_insert_with(|| unfinished.clone());
+                    last.keep_later(unfinished);
+                }
                 let Some(key) = made_key(kernel).filter(|key| keys.contains(key)) else { continue };
                 history.made.insert(key);
                 let Some(is_kept) = kernel.kept else { continue };
@@ -134,27 +204,49 @@ impl StoreHistory {
                 let at_ms = u64::try_from(opkeep_fs::unix(entry.at).as_millis()).unwrap_or(u64::MAX);
                 (at_ms, entry.reason)
             });
-            match (self.known.get(key), quarantine) {
-                // The last event counts.
-                (Some((last, is_kept)), quarantine)
-                    if quarantine.as_ref().is_none_or(|(at_ms, _)| *at_ms < last.at_ms) =>
-                {
-                    Some(match is_kept {
-                        true => FormerEntry::Removed {
-                            stored: last.clone(),
-                            evictions: counted.evictions,
-                            cleared: counted.cleared,
-                        },
-                        false => FormerEntry::NotKept { compiled: last.clone() },
-                    })
-                }
-                (_, quarantine) => {
-                    quarantine.map(|(at_ms, reason)| FormerEntry::Quarantined { at_ms, reason })
-                }
-            }
+            let quarantine =
+                quarantine.map(|(at_ms, reason)| (at_ms, FormerEntry::Quarantined { at_ms, reason }));
+            let known = self.known.get(key).map(|(last, is_kept)| {
+                let former = match is_kept {
+                    true => FormerEntry::Removed {
+                        stored: last.clone(),
+                        evictions: counted.evictions,
+                        cleared: counted.cleared,
+                    },
+                    false => FormerEntry::NotKept { compiled: last.clone() },
+                };
+                (last.at_ms, former)
+            });
+            let unfinished = self.unfinished.get(key);
+            let unfinished = unfinished.map(|build| (build.at_ms, FormerEntry::Unfinished(build.clone())));
+            // The last event counts; of several in one millisecond, the first of these.
+            let events = [unfinished, known, quarantine];
+            events.into_iter().flatten().max_by_key(|(at_ms, _)| *at_ms).map(|(_, former)| former)
         };
         keys.iter().filter_map(|key| Some((*key, former(key)?))).collect()
     }
+}
+
+/// Returns the key of a kernel that its build was to compile and ended without, and what is known of that.
+fn unfinished(
+    build: &BuildRecord,
+    kernel: &RecordedKernel,
+    this_host: &str,
+) -> Option<(Digest, UnfinishedBuild)> {
+    let is = |outcome: Outcome| kernel.outcome == outcome.name();
+    let (end, ended_us) = match &kernel.failure {
+        Some(reason) if is(Outcome::Failed) => (BuildEnd::Failed(reason.clone()), kernel.end_us),
+        _ if is(Outcome::Cancelled) => (BuildEnd::Interrupted, build.elapsed_us),
+        _ if is(Outcome::Skipped) => (BuildEnd::OtherFailed, build.elapsed_us),
+        _ => return None,
+    };
+    let unfinished = UnfinishedBuild {
+        at_ms: build.began_ms.saturating_add(ended_us / 1000),
+        host: build.host.clone(),
+        is_this_host: build.host == this_host,
+        end,
+    };
+    Some((kernel.key.as_ref()?.parse().ok()?, unfinished))
 }
 
 /// Returns the key of a kernel that its build had: one that it compiled, or took from elsewhere.

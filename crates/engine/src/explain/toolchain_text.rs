@@ -10,7 +10,8 @@ const MAX_CHARACTERS: usize = 60;
 const MAX_NAMES: usize = 3;
 
 /// Returns the changes of a toolchain in a few words: `compiler gcc 12.2.0 -> clang 14.0.6`. An upgrade changes most parts of a
-/// toolchain, so the version stands for all; if it is unchanged, the first part with a text, or else the names of the parts. Inputs that
+/// toolchain, so the version stands for all; if it is unchanged, a text that the backend puts into words, the first one with a number, the
+/// first one, or else the names of the parts. Inputs that
 /// a user declares follow from nothing, and are named beside a text. `descriptions` has the words of the backend for parts whose names
 /// do not say what they are. `None` if nothing changed.
 pub(super) fn toolchain_text<'a>(
@@ -22,7 +23,9 @@ pub(super) fn toolchain_text<'a>(
     let version = changes.iter().find(|change| is_version(&change.name) && is_text(change));
     let numbered =
         |change: &&&PartChange| is_text(change) && [&change.old, &change.new].into_iter().all(has_digit);
-    let text = version.or_else(|| changes.iter().find(numbered)).or_else(|| changes.iter().find(is_text));
+    let described = |change: &&&PartChange| is_text(change) && descriptions.contains_key(&change.name);
+    let text = version.or_else(|| changes.iter().find(described));
+    let text = text.or_else(|| changes.iter().find(numbered)).or_else(|| changes.iter().find(is_text));
     let mut texts = Vec::new();
     if let Some(change) = text {
         texts.push(descriptions.get(&change.name).cloned().unwrap_or_else(|| text_change(change)));
@@ -144,7 +147,7 @@ mod tests {
             (
                 &[("triple", "x86_64"), ("version", GCC)],
                 &[("cc1", "2"), ("as", "2"), ("ld", "2"), ("collect2", "2")],
-                "toolchain: other content of cc1, as, ld and 1 more",
+                "toolchain: other content of cc1, as; new in the toolchain: ld, collect2",
             ),
             (&[("triple", "x86_64")], &[("cc1", "1"), ("as", "1")], &format!("compiler {GCC} -> (none)")),
         ] {

@@ -145,6 +145,9 @@ pub struct RecordedKernel {
     /// Whether the local store had the kernel's entry when the build had compiled or taken it; `None` if that is not known, as of
     /// records of earlier versions.
     pub kept: Option<bool>,
+    /// The reason why the kernel could not be compiled, without paths, options and output of the compiler; `None` of all other kernels, and
+    /// of records of earlier versions.
+    pub failure: Option<String>,
 }
 
 impl RecordedKernel {

@@ -163,6 +163,7 @@ fn recorded(kernel: &KernelReport, attempts: Attempts, began: Instant) -> Record
         waited_for_host,
         bytes: kernel.bytes,
         kept: kernel.kept,
+        failure: kernel.error.as_ref().and_then(|error| error.failure()).map(|failure| cut(&failure)),
     }
 }
 

@@ -184,7 +184,7 @@ class Nearest(TypedDict):
 class Former(TypedDict):
     """What the store knows of the entry of a missing kernel."""
 
-    state: Literal["removed", "not-kept", "quarantined"]
+    state: Literal["removed", "not-kept", "quarantined", "interrupted", "other-failed", "failed"]
     at: int
     host: str | None
     compiled: bool | None
@@ -198,6 +198,9 @@ class Cause(TypedDict):
         "key-changed",
         "removed",
         "not-kept",
+        "interrupted",
+        "other-failed",
+        "failed",
         "quarantined",
         "damaged",
         "new-job",

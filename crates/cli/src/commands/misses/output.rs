@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use opkeep::{Diff, FormerEntry, KeyChanges, MissCause, MissGroup, NearestEntry, StoredBy};
+use opkeep::{BuildEnd, Diff, FormerEntry, KeyChanges, MissCause, MissGroup, NearestEntry, StoredBy};
 use opkeep_digest::PartChange;
 use serde::Serialize;
 
@@ -52,14 +52,14 @@ pub(crate) struct CauseOutput {
 /// What is known of the entry of a missing kernel that the store had.
 #[derive(Serialize)]
 pub(crate) struct FormerOutput {
-    /// `removed`, `not-kept` or `quarantined`.
+    /// `removed`, `not-kept`, `quarantined`, or how a build ended without it: `interrupted`, `other-failed` or `failed`.
     state: &'static str,
-    /// The time when it was stored, compiled or quarantined, in Unix seconds.
+    /// The time when it was stored, compiled or quarantined, or when the build ended without it, in Unix seconds.
     at: u64,
     /// The host that stored or compiled it; null in quarantine.
     host: Option<String>,
     compiled: Option<bool>,
-    /// The reason of the quarantine.
+    /// The reason of the quarantine, or of the failure.
     reason: Option<String>,
 }
 
@@ -75,6 +75,16 @@ impl FormerOutput {
                 host: None,
                 compiled: None,
                 reason: reason.clone(),
+            },
+            FormerEntry::Unfinished(build) => Self {
+                state: build.end.name(),
+                at: build.at_ms / 1000,
+                host: Some(build.host.clone()),
+                compiled: None,
+                reason: match &build.end {
+                    BuildEnd::Failed(reason) => Some(reason.clone()),
+                    _ => None,
+                },
             },
             _ => return None,
         })

@@ -76,6 +76,7 @@ pub(crate) fn causes_text<'a>(
                 text.line("    the warnings of that build state why");
                 text.line(format_args!("    {}", names(&kernels)));
             }
+            MissCause::Unfinished(_) => text.line(format_args!("    {}", names(&kernels))),
             MissCause::NewJob => new_jobs(&kernels, all, &mut text),
             MissCause::NewOperators => text.line(format_args!("    {}", operators(&kernels, all))),
             // A reason of all kernels concerns the store.
