@@ -24,7 +24,7 @@ use crate::error::LauncherError;
 use crate::key::{Machine, TaskKey};
 use crate::manifest::Manifest;
 use crate::reason::Reason;
-use crate::record::{Recording, Run};
+use crate::record::{MAKE, Recording, Run};
 use crate::replay::Replay;
 use crate::result::StoredResult;
 use crate::roots::Roots;
@@ -443,7 +443,11 @@ impl Call<'_> {
             if repeat > 0 {
                 capture.restart();
             }
-            let started = if Observer::is_available() { Observer::start(work_dir).ok() } else { None };
+            let started = if Observer::is_available() {
+                Observer::start_keeping_texts(work_dir, MAKE).ok()
+            } else {
+                None
+            };
             let Some(observer) = started else { break };
             let inputs = InheritedInputs::now();
             let sandbox = Sandbox { observer: Some(&observer), domain: None };

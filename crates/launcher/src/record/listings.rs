@@ -3,9 +3,12 @@
 //! Python lists each directory in which it looks for modules, and takes from it only the names that it imports. So a new file with
 //! another name does not change its result. A program that takes whatever it finds in a directory, such as plugins, lists it
 //! in the same way. The two are distinguished by what was used: in a directory of modules, each name that was used is mentioned in
-//! another text that the run read, in its arguments or in its environment. Otherwise all names count.
+//! another text that the run read, in its arguments or in its environment. Make lists a directory to look for a file, too; a makefile that
+//! takes what it finds has a pattern of names. Otherwise all names count.
+//!
+//! A name that a program puts together from parts, and that was missing, is not noticed when it appears in a directory of modules.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +16,7 @@ use std::path::{Path, PathBuf};
 use opkeep_fs::Fs;
 use opkeep_process::Program;
 
+use super::makefile::{is_make, names_its_files};
 use super::{Run, is_byte_code, is_ignored};
 use crate::manifest::{Listed, Words, stem};
 use crate::reason::Reason;
@@ -20,7 +24,7 @@ use crate::result::Output;
 use crate::state::{counted, names};
 
 /// The extensions of texts in which a module can be mentioned. A text without an extension counts as well.
-const TEXTS: [&str; 8] = ["py", "json", "ini", "cfg", "toml", "txt", "pth", "sh"];
+const TEXTS: [&str; 9] = ["py", "json", "ini", "cfg", "toml", "txt", "pth", "sh", "mk"];
 const MODULES: [&str; 4] = ["py", "so", "pyc", "pth"];
 /// The largest text that is searched for words, and the largest number of bytes of all.
 const MAX_TEXT: u64 = 8 << 20;
@@ -30,8 +34,13 @@ impl Run<'_> {
     /// The directories that were listed, and the words of all texts.
     pub(super) fn listings(&self, outputs: &[Output]) -> Result<(Vec<Listed>, Words), Reason> {
         let dirs: Vec<_> = self.seen.names.iter().filter(|(path, _)| !is_ignored(path)).collect();
-        let by_others = self.listed_by_others();
-        let is_candidate = |dir: &Path| !by_others.contains(dir) && self.imports_from(dir);
+        let by = self.listed_by();
+        let lister = |dir: &Path| by.get(dir).copied().unwrap_or(Lister::Other);
+        let is_candidate = |dir: &Path| match lister(dir) {
+            Lister::Python => self.imports_from(dir),
+            Lister::Make => true,
+            Lister::Other => false,
+        };
         let read: Vec<&PathBuf> = self.seen.read.keys().collect();
         let words = match dirs.iter().any(|(dir, _)| is_candidate(dir)) {
             true => self.words(&read),
@@ -40,9 +49,9 @@ impl Run<'_> {
         let filter = words.as_ref().map(Words::filter).unwrap_or_default();
         let mut listed = Vec::new();
         for (dir, before) in dirs {
-            let by_mention = words
-                .as_ref()
-                .is_some_and(|words| is_candidate(dir) && self.uses_mentioned(dir, words, &read));
+            let by_mention = words.as_ref().is_some_and(|words| {
+                is_candidate(dir) && (lister(dir) == Lister::Make || self.uses_mentioned(dir, words, &read))
+            });
             let entry =
                 Listed { dir: self.roots.name(dir), by_mention, ignored: self.own_names(dir, outputs) };
             let Some(now) = names(dir) else { return Err(Reason::Changed(dir.clone())) };
@@ -56,10 +65,32 @@ impl Run<'_> {
         Ok((listed, words.unwrap_or_default()))
     }
 
-    /// The directories that a program other than Python listed.
-    fn listed_by_others(&self) -> BTreeSet<&Path> {
-        let others = self.seen.programs.iter().filter(|program| !is_python(program));
-        others.flat_map(|program| program.listed.iter().map(PathBuf::as_path)).collect()
+    /// The programs that listed each directory.
+    fn listed_by(&self) -> BTreeMap<&Path, Lister> {
+        let mut by = BTreeMap::new();
+        for program in &self.seen.programs {
+            let lister = match () {
+                () if is_python(program) => Lister::Python,
+                () if is_make(program) && self.has_plain_makefiles(program) => Lister::Make,
+                () => Lister::Other,
+            };
+            for dir in &program.listed {
+                let known = by.entry(dir.as_path()).or_insert(lister);
+                *known = (*known).max(lister);
+            }
+        }
+        by
+    }
+
+    /// Whether all makefiles of a program can be read, and name each file that they mean.
+    fn has_plain_makefiles(&self, program: &Program) -> bool {
+        let read = program.read.iter().skip(1).filter(|path| !is_ignored(path));
+        let plain = |text: &[u8]| text.contains(&0) || names_its_files(text);
+        let are_plain = read.into_iter().all(|path| {
+            let is_large = Fs::new().metadata(path).is_ok_and(|found| found.len() > MAX_TEXT);
+            is_large || Fs::new().read(path, MAX_TEXT).is_ok_and(|text| plain(&text))
+        });
+        are_plain && program.own_texts.iter().all(|text| text.as_ref().is_some_and(|text| plain(text)))
     }
 
     /// Whether a module in a directory was read.
@@ -95,14 +126,22 @@ impl Run<'_> {
     /// The words of all texts that were read, of the arguments and of the environment. `None`: there are too many.
     fn words(&self, read: &[&PathBuf]) -> Option<Words> {
         let (mut words, mut total) = (Words::default(), 0);
+        let by_make: BTreeSet<&PathBuf> = self
+            .seen
+            .programs
+            .iter()
+            .filter(|program| is_make(program))
+            .flat_map(|program| &program.read)
+            .collect();
         for (number, path) in read.iter().enumerate() {
             let is_text = path.extension().is_none_or(|found| TEXTS.iter().any(|text| found == *text));
-            if !is_text || is_ignored(path) {
+            if !is_text && !by_make.contains(path) || is_ignored(path) {
                 continue;
             }
             let found = Fs::new().metadata(path).ok()?;
-            if found.len() > MAX_TEXT && path.extension().is_none() {
-                // A program.
+            if found.len() > MAX_TEXT && !TEXTS.iter().any(|text| path.extension() == Some(OsStr::new(text)))
+            {
+                // A program or a library.
                 continue;
             }
             let text = Fs::new().read(path, MAX_TEXT).ok()?;
@@ -114,6 +153,8 @@ impl Run<'_> {
                 words.add(number, &text);
             }
         }
+        let own = self.seen.programs.iter().flat_map(|program| program.own_texts.iter().flatten());
+        own.for_each(|text| words.add(read.len(), text));
         let run = &self.task.run;
         run.args.iter().for_each(|arg| words.add(read.len(), arg.as_bytes()));
         self.env.iter().for_each(|(_, value)| words.add(read.len(), value.as_bytes()));
@@ -131,6 +172,15 @@ impl Run<'_> {
         names.dedup();
         names
     }
+}
+
+/// The programs that listed a directory, by how many of its names count then: a later one decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lister {
+    /// Make, of which all makefiles name their files.
+    Make,
+    Python,
+    Other,
 }
 
 /// Whether a program, or the interpreter of a script, is Python.

@@ -1,6 +1,7 @@
 //! What is kept of a run: the paths that it looked at, and its outputs; or the reason why nothing is.
 
 mod listings;
+mod makefile;
 mod outputs;
 
 use std::collections::BTreeSet;
@@ -9,6 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use opkeep_process::{Observation, Unkeyed};
+
+pub(crate) use makefile::MAKE;
 
 use crate::environment::job_pipe;
 use crate::manifest::{Manifest, Words};

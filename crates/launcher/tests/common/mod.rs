@@ -197,6 +197,7 @@ impl Bench {
                 fs::create_dir(out).unwrap();
             }
         }
+        let temporary = tempfile::tempdir().unwrap();
         let ended = Command::new(&run.program)
             .args(&run.args)
             .current_dir(&run.dir)
@@ -204,6 +205,7 @@ impl Bench {
             .envs(run.env.iter().cloned())
             // A module that was compiled a moment ago would count as current after a change of its source.
             .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("TMPDIR", temporary.path())
             .stdin(Stdio::null())
             .output()
             .unwrap();

@@ -110,6 +110,43 @@ fn a_new_file_counts_if_its_name_is_mentioned() {
     assert_eq!(bench.how(PYTHON), How::Compiled);
 }
 
+/// Make lists the directory in which it runs, where other tasks of a build make files meanwhile.
+#[test]
+fn a_new_file_counts_for_make_if_its_makefile_names_it() {
+    let bench = Bench::new();
+    bench.write("tree/in", "one");
+    let makefile = |rule: &str| {
+        format!(
+            "printf 'all: k1 k2\\n.PHONY: all k2\\n{rule}\\nk2:\\n\\tcp in out/k2\\n' > \"$TMPDIR/x.mk\" && make -sf \"$TMPDIR/x.mk\""
+        )
+    };
+    let script = makefile("k1:\\n\\tcp in out/k1");
+    assert_eq!(bench.how(&script), How::Compiled);
+    bench.write("tree/unrelated_name.json", "");
+    assert_eq!(bench.how(&script), How::Hit);
+    // Make takes it for the target, and leaves it as it is.
+    bench.write("tree/k1", "");
+    assert_eq!(bench.how(&script), How::Compiled);
+    bench.remove("tree/k1");
+    assert_eq!(bench.how(&script), How::Hit);
+    // A makefile that takes what it finds, and one outside of the work directory.
+    let script = makefile("k1: $(wildcard *.json)\\n\\tcat $^ in > out/k1");
+    assert_eq!(bench.how(&script), How::Compiled);
+    bench.write("tree/other_name.json", "found");
+    assert_eq!(bench.how(&script), How::Compiled);
+    for (text, how) in [
+        ("all:\n\tcp in out/k1\n", How::Hit),
+        ("A := $(wildcard *)\nall:\n\techo $(A) > out/k1\n", How::Compiled),
+    ] {
+        bench.write("tree/y.mk", text);
+        fs::remove_dir_all(bench.path("tree/out")).unwrap();
+        fs::create_dir(bench.path("tree/out")).unwrap();
+        assert_eq!(bench.how("make -sf y.mk"), How::Compiled);
+        bench.write(&format!("tree/third_name{}", text.len()), "");
+        assert_eq!(bench.how("make -sf y.mk"), how, "{text}");
+    }
+}
+
 /// A program that takes what it finds lists a directory in the same way.
 #[test]
 fn a_new_plugin_is_a_miss() {

@@ -15,24 +15,21 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use opkeep_fs::{FileId, FileState, Fs, unix};
+use opkeep_fs::{FileId, FileState, Fs};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::interpreter::interpreter;
 use super::listening::{LastCall, is_ready, last_call, receive};
 use super::listing::{digest_of_names, list};
 use super::observation::{Found, in_order};
-use super::paths::{digest, resolved};
+use super::paths::{digest, own_text, resolved};
 use super::proc::{link, process_of, resolve};
 use super::reported_calls::ReportedCalls;
-use super::writes::Writes;
+use super::writes::{Writes, just_now};
 use super::{Observation, Program};
 use crate::ffi::{Call, Listener, Received, Waiting, can_listen};
-
-/// The resolution of the clock that dates files.
-const CLOCK_STEP: Duration = Duration::from_millis(20);
 
 /// How often a program is run whose calls a signal interrupts.
 const MAX_RUNS: usize = 20;
@@ -61,12 +58,21 @@ impl Observer {
     /// # Errors
     /// No socket, pipe or thread can be created.
     pub fn start(work_dir: &Path) -> io::Result<Self> {
+        Self::start_keeping_texts(work_dir, &[])
+    }
+
+    /// The same. Of programs with one of these names, it keeps the texts of the files in the work directory that they read.
+    ///
+    /// # Errors
+    /// As of [`start`](Self::start).
+    pub fn start_keeping_texts(work_dir: &Path, programs: &'static [&'static str]) -> io::Result<Self> {
         let (ours, childs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let (stopped, stop) = io::pipe()?;
         let real = Fs::new().real_path(work_dir)?;
         let watch = Arc::new(Mutex::new(Watch {
             work_dirs: [work_dir.to_owned(), real],
+            keeps_texts_of: programs,
             seen: Observation::default(),
             written: BTreeSet::new(),
             created: BTreeSet::new(),
@@ -161,6 +167,8 @@ impl Observer {
 struct Watch {
     /// The work directory by its given path and by its real path.
     work_dirs: [PathBuf; 2],
+    /// The names of programs of which texts are kept.
+    keeps_texts_of: &'static [&'static str],
     seen: Observation,
     /// Files that are opened for writing.
     written: BTreeSet<PathBuf>,
@@ -238,12 +246,6 @@ fn observe_call(watch: &Mutex<Watch>, listener: &Listener) -> io::Result<bool> {
 /// file were missing, or with its process.
 fn interrupted() -> io::Error {
     rustix::io::Errno::INTR.into()
-}
-
-/// The least time that a file which is created from now on can have.
-fn just_now() -> i64 {
-    let now = unix(SystemTime::now()).saturating_sub(CLOCK_STEP);
-    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
 fn locked(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
@@ -394,7 +396,12 @@ impl Watch {
             }
             if !replaces && found.is_file() {
                 let digest = digest(&path)?;
-                self.program(waiting)?.intermediate.push(digest);
+                let names = self.keeps_texts_of;
+                let program = self.program(waiting)?;
+                program.intermediate.push(digest);
+                if program.path.file_name().is_some_and(|name| names.iter().any(|kept| name == *kept)) {
+                    program.own_texts.push(own_text(&path));
+                }
             }
             return Ok(());
         }

@@ -18,6 +18,12 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
     }
 }
 
+/// The text of a file in the work directory; `None` if it is larger than texts that people and their tools write.
+pub(super) fn own_text(path: &Path) -> Option<Vec<u8>> {
+    const MAX_TEXT: u64 = 4 << 20;
+    Fs::new().read(path, MAX_TEXT).ok()
+}
+
 /// The digest of a file's content.
 pub(super) fn digest(path: &Path) -> io::Result<Digest> {
     Digest::of_reader(Fs::new().open(path)?)

@@ -2,10 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use opkeep_fs::{FileState, Fs};
+use opkeep_fs::{FileState, Fs, unix};
 
 use super::{Found, Written};
+
+/// The resolution of the clock that dates files.
+const CLOCK_STEP: Duration = Duration::from_millis(20);
 
 /// The paths outside the work directory that the programs were about to write. Each call may have failed: what has not
 /// changed at the end was not written.
@@ -76,4 +80,10 @@ impl Writes {
         let is_missing = |path: &PathBuf| Fs::new().symlink_metadata(path).is_err();
         (kept, removed.into_iter().filter(is_missing).collect())
     }
+}
+
+/// The least time that a file which is created from now on can have.
+pub(super) fn just_now() -> i64 {
+    let now = unix(SystemTime::now()).saturating_sub(CLOCK_STEP);
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -44,7 +44,7 @@ impl Bench {
     }
 
     /// `{}` in the script is the bench's directory.
-    fn run(&self, script: &str, sandbox: Sandbox<'_>) -> Result<ProcessOutput, ProcessError> {
+    pub(crate) fn run(&self, script: &str, sandbox: Sandbox<'_>) -> Result<ProcessOutput, ProcessError> {
         let script = script.replace("{}", self.dir.path().to_str().unwrap());
         let args = ["-c", &script].map(OsString::from);
         let work = self.path("work");
