@@ -56,6 +56,7 @@ impl Run<'_> {
         self.check_outputs(&outputs)?;
         self.check_removed()?;
         self.check_read(&outputs)?;
+        self.check_changed(&outputs)?;
         let looked = self.looked_at(&outputs)?;
         let (listed, words) = self.listings(&outputs)?;
         // The contents are read as the key has them, then each file must still be the one that was opened.
@@ -82,7 +83,7 @@ impl Run<'_> {
     }
 
     fn check_observation(&self) -> Result<(), Reason> {
-        let Observation { incomplete, foreign, outlived, changed, .. } = self.seen;
+        let Observation { incomplete, foreign, outlived, .. } = self.seen;
         if let Some(path) = foreign {
             return Err(Reason::Foreign(path.clone()));
         }
@@ -96,9 +97,17 @@ impl Run<'_> {
         if let Some(arg) = args.into_iter().find(|arg| means_this_machine(arg.as_bytes())) {
             return Err(Reason::ThisMachine(arg.to_string_lossy().into_owned()));
         }
-        // What the command itself wrote changed by its own hand.
-        let is_others = |path: &&PathBuf| !is_ignored(path) && !self.seen.written.contains_key(*path);
-        match changed.iter().find(is_others) {
+        Ok(())
+    }
+
+    /// Whether a path had two states during the run, by another hand. What the command itself wrote changed by its own, and another
+    /// command of a build may make the directory of its outputs as well.
+    fn check_changed(&self, outputs: &[Output]) -> Result<(), Reason> {
+        let is_own = |path: &Path| {
+            let is_read = self.seen.read.contains_key(path);
+            self.seen.written.contains_key(path) || !is_read && self.is_above_output(path, outputs)
+        };
+        match self.seen.changed.iter().find(|path| !is_ignored(path) && !is_own(path)) {
             Some(path) => Err(Reason::Changed(path.clone())),
             None => Ok(()),
         }

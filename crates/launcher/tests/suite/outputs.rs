@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 
 use opkeep_launcher::{How, Reason};
 
-use crate::common::{Bench, reason, set_mode};
+use crate::common::{Bench, Setup, reason, set_mode};
 
 #[test]
 fn modes_empty_files_and_second_names_come_back() {
@@ -107,6 +107,18 @@ fn a_result_without_directories_is_replaced() {
     assert_eq!(bench.how(script), How::Compiled);
     fs::remove_dir_all(bench.path("tree/out")).unwrap();
     assert_eq!(bench.how(script), How::Hit);
+}
+
+/// Another task of the build makes the directory at the same time.
+#[test]
+fn a_directory_that_another_hand_makes_is_no_change() {
+    let bench = Bench::new();
+    fs::remove_dir(bench.path("tree/out")).unwrap();
+    let script =
+        "[ -e out ]; echo ready; until [ -e out ]; do sleep 0.01; done; mkdir -p out; echo x > out/k";
+    let ran =
+        bench.run_watched(&Setup::default(), script, &|_| fs::create_dir(bench.path("tree/out")).unwrap());
+    assert_eq!(ran.how, How::Compiled);
 }
 
 #[test]
