@@ -82,15 +82,18 @@ impl Run<'_> {
         by
     }
 
-    /// Whether all makefiles of a program can be read, and name each file that they mean.
+    /// Whether the makefiles of a program can be read, and name each file that they mean. One that came through a pipe is not known.
     fn has_plain_makefiles(&self, program: &Program) -> bool {
-        let read = program.read.iter().skip(1).filter(|path| !is_ignored(path));
-        let plain = |text: &[u8]| text.contains(&0) || names_its_files(text);
-        let are_plain = read.into_iter().all(|path| {
+        let outside = program.read.iter().skip(1).filter(|path| !is_ignored(path)).filter_map(|path| {
             let is_large = Fs::new().metadata(path).is_ok_and(|found| found.len() > MAX_TEXT);
-            is_large || Fs::new().read(path, MAX_TEXT).is_ok_and(|text| plain(&text))
+            (!is_large).then(|| Fs::new().read(path, MAX_TEXT).ok())
         });
-        are_plain && program.own_texts.iter().all(|text| text.as_ref().is_some_and(|text| plain(text)))
+        let texts: Option<Vec<Vec<u8>>> = outside.chain(program.own_texts.iter().cloned()).collect();
+        texts.is_some_and(|texts| {
+            // Not libraries.
+            let mut makefiles = texts.iter().filter(|text| !text.contains(&0)).peekable();
+            makefiles.peek().is_some() && makefiles.all(|text| names_its_files(text))
+        })
     }
 
     /// Whether a module in a directory was read.

@@ -145,6 +145,13 @@ fn a_new_file_counts_for_make_if_its_makefile_names_it() {
         bench.write(&format!("tree/third_name{}", text.len()), "");
         assert_eq!(bench.how("make -sf y.mk"), how, "{text}");
     }
+    // The makefile comes through a pipe, and is not known.
+    let script = "printf 'all: $(wildcard *)\\n\\techo $(sort $^) > out/k1\\n' | make -sf -";
+    fs::remove_dir_all(bench.path("tree/out")).unwrap();
+    fs::create_dir(bench.path("tree/out")).unwrap();
+    assert_eq!(bench.how(script), How::Compiled);
+    bench.write("tree/fourth_name", "");
+    assert_eq!(bench.how(script), How::Compiled);
 }
 
 /// A program that takes what it finds lists a directory in the same way.
