@@ -177,6 +177,8 @@ pub use explain::causes::{
 };
 pub use explain::former::{BuildEnd, FormerEntry, StoredBy, UnfinishedBuild};
 pub use explain::nearest_entry::NearestEntry;
+pub use explain::other_targets::OtherTargets;
+pub use explain::untrusted::UntrustedEntries;
 pub use explain::{CacheStatus, Explanation};
 pub use file_digests::FileDigestCache;
 pub use memory::cache::BuiltKernel;

@@ -1,6 +1,7 @@
 //! The causes of misses in the words of the person who made them.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -186,4 +187,118 @@ fn a_failed_build_is_a_cause() {
     place.run(&["build", "net", "--no-kernel-meta", "--op_compiler_cache_mode", "require"]).ended_with(1);
     let lines = explained(&place, "cc");
     assert_eq!(lines[0], "2 misses: no kernel of this job is stored", "{lines:#?}");
+}
+
+/// Entries of another user are one cause, with the flag that helps.
+#[test]
+fn entries_of_another_user_are_one_cause() {
+    let place = Place::new();
+    network(&place);
+    place.run(&["build", "net", "--no-kernel-meta"]).ended_with(0);
+    let give = |uid: u32| {
+        place.entries().iter().all(|entry| std::os::unix::fs::chown(entry, Some(uid), None).is_ok())
+    };
+    // Only root gives files away.
+    if rustix::process::getuid().is_root() {
+        assert!(give(12345));
+        let lines = explained(&place, "cc");
+        assert_eq!(
+            lines[..2],
+            [
+                "3 misses: stored by user 12345, which is not a trusted owner",
+                "    help: --trusted-owner 12345 trusts that user"
+            ],
+            "{lines:#?}"
+        );
+        assert_eq!(lines.iter().filter(|line| line.contains("trusted")).count(), 2, "{lines:#?}");
+        let json = place.run(&["explain", "net", "--format", "json"]).ended_with(0).json();
+        assert_eq!(
+            (&json["causes"][0]["cause"], &json["lookups"][0]["unknown"]),
+            (&json!("untrusted"), &json!(3))
+        );
+        let trusted = place.run(&["explain", "net", "--trusted-owner", "12345"]).ended_with(0);
+        trusted.prints("3 hit, 0 miss");
+        let built = place.run(&["build", "net", "--no-kernel-meta", "-v"]).ended_with(0);
+        let reasons = built.stdout.matches("(stored by user 12345, which is not a trusted owner)").count();
+        assert_eq!((reasons, built.stdout.matches("cached kernel").count()), (3, 0), "{built:?}");
+        return;
+    }
+    // Files that others may write are as little trusted.
+    for entry in place.entries() {
+        std::fs::set_permissions(entry, std::fs::Permissions::from_mode(0o666)).unwrap();
+    }
+    let lines = explained(&place, "cc");
+    assert!(lines[0].starts_with("3 misses: stored, and not trusted: "), "{lines:#?}");
+    assert!(lines[1].starts_with("    help: "), "{lines:#?}");
+}
+
+/// Files that are gone were not evicted, and what is stored for another target is named.
+#[test]
+fn what_is_known_of_other_entries_is_said() {
+    let place = Place::new();
+    network(&place);
+    place.run(&["build", "net", "--no-kernel-meta"]).ended_with(0);
+    std::fs::remove_file(&place.entries()[0]).unwrap();
+    let lines = explained(&place, "cc");
+    assert_eq!(
+        lines[..2],
+        [
+            "1 miss: compiled TIME on this host, and no longer stored",
+            "    the file is gone: the counters of the store have no eviction and no `opkeep clear`",
+        ],
+        "{lines:#?}"
+    );
+    // Without records and entries nothing is known.
+    std::fs::remove_dir_all(place.path("cache/v1/.builds")).unwrap();
+    place.entries().iter().for_each(|entry| std::fs::remove_file(entry).unwrap());
+    assert_eq!(explained(&place, "cc")[0], "3 misses: the store is empty");
+    // The same entries under another target.
+    place.run(&["build", "net", "--no-kernel-meta"]).ended_with(0);
+    std::fs::remove_dir_all(place.path("cache/v1/.builds")).unwrap();
+    let target = place.entries()[0].clone();
+    let target = target.strip_prefix(place.path("cache/v1")).unwrap().components().next().unwrap();
+    let target = Path::new(target.as_os_str()).to_str().unwrap().to_owned();
+    std::fs::rename(place.path("cache/v1").join(&target), place.path("cache/v1/Ascend910A")).unwrap();
+    assert_eq!(
+        explained(&place, "cc")[0],
+        format!("3 misses: no kernel of these operators is stored for {target}, but for Ascend910A")
+    );
+}
+
+/// Debug options are one cause, however many kernels have them.
+#[test]
+fn debug_options_are_one_cause() {
+    let place = Place::new();
+    network(&place);
+    let explained = place.run(&["explain", "net", "--op_debug_level", "2"]).ended_with(0);
+    let lines: Vec<&str> = explained.stdout.lines().collect();
+    assert_eq!(
+        lines[0], "3 bypassed: kernels with debug options are compiled each time and never kept",
+        "{lines:#?}"
+    );
+    assert!(lines[1].starts_with("    square_") && lines.len() == 3, "{lines:#?}");
+    let all = place.run(&["explain", "net", "--op_debug_level", "2", "--all"]).ended_with(0);
+    assert_eq!(all.stdout.matches("bypassed square_").count(), 3, "{all:?}");
+}
+
+/// An edited model is compared with what is like it, and with nothing else.
+#[test]
+fn a_new_job_is_like_what_has_few_changes() {
+    let place = Place::new();
+    network(&place);
+    place.run(&["build", "net/3.info", "--no-kernel-meta"]).ended_with(0);
+    let four = place.write("four.info", square_of(4));
+    let run = |file: &Path, cc: &str| {
+        let args = ["explain", file.to_str().unwrap()];
+        let ran = place.run_with(&args, &[("CC", cc)]).ended_with(0);
+        ran.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lines = run(&four, "cc");
+    assert_eq!(
+        (lines[0].as_str(), lines[2].as_str()),
+        ("1 miss: no kernel of this job is stored", "      inputs[0].shape: [3] -> [4]")
+    );
+    assert!(lines[1].contains(", like square_") && lines[1].ends_with(" but for"), "{lines:#?}");
+    // What else differs is named, not that something does.
+    assert_eq!(run(&four, "cc -O1")[2], "      inputs[0].shape: [3] -> [4]; also arguments (none) -> -O1");
 }

@@ -11,7 +11,9 @@ use opkeep_fs::utc;
 use super::former::{BuildEnd, FormerEntry, StoredBy, UnfinishedBuild};
 use super::kind::kind_of;
 use super::nearest_entry::NearestEntry;
+use super::other_targets::OtherTargets;
 use super::toolchain_text::toolchain_text;
+use super::untrusted::UntrustedEntries;
 
 /// The maximum number of names in one line.
 const MAX_NAMES: usize = 3;
@@ -37,6 +39,10 @@ pub struct MissExplanation {
     pub was_in_use: bool,
     /// Whether the entry is damaged or invalid.
     pub is_damaged: bool,
+    /// Why the entry is not used, if an untrusted user could have written it.
+    pub untrusted: Option<Box<UntrustedEntries>>,
+    /// What the store has of the kernel's operators for other targets, if it has no kernel of them for this one and was searched.
+    pub elsewhere: Option<Box<OtherTargets>>,
 }
 
 impl MissExplanation {
@@ -48,6 +54,8 @@ impl MissExplanation {
             former: None,
             was_in_use: false,
             is_damaged: false,
+            untrusted: None,
+            elsewhere: None,
         }
     }
 
@@ -82,9 +90,14 @@ impl MissExplanation {
                 MissCause::KeyChanged(KeyChanges::of(nearest, self.was_in_use))
             }
             (None, Some(_)) => MissCause::NewJob,
-            (None, None) if self.is_searched => MissCause::NewOperators,
+            (None, None) if self.is_searched => {
+                MissCause::NewOperators(self.elsewhere.as_deref().cloned().unwrap_or_default())
+            }
             (None, None) if self.is_damaged => MissCause::Damaged(self.why.clone()),
-            (None, None) => MissCause::Other(self.why.clone()),
+            (None, None) => match &self.untrusted {
+                Some(untrusted) => MissCause::Untrusted((**untrusted).clone()),
+                None => MissCause::Other(self.why.clone()),
+            },
         }
     }
 }
@@ -96,6 +109,9 @@ impl fmt::Display for MissExplanation {
         let Some(nearest) = nearest.filter(|_| self.former.is_none()) else {
             return self.cause().fmt(f);
         };
+        if !nearest.is_similar() {
+            return f.write_str("new job");
+        }
         write!(f, "new job, like {}", nearest.name)?;
         let changes = nearest.main_changes();
         let Some(Change { path, old, new, .. }) = changes.first() else { return Ok(()) };
@@ -137,8 +153,10 @@ pub enum MissCause {
     Damaged(String),
     /// Kernels of the same operators are stored, but none of the same job.
     NewJob,
-    /// No kernel of the same operators is stored.
-    NewOperators,
+    /// The entries are stored, and an untrusted user could have written them.
+    Untrusted(UntrustedEntries),
+    /// No kernel of the same operators is stored for the target.
+    NewOperators(OtherTargets),
     /// Another reason, which may concern the whole store: it does not exist, or cannot be read.
     Other(String),
 }
@@ -353,7 +371,8 @@ impl fmt::Display for MissCause {
             Self::Unfinished(unfinished) => unfinished.fmt(f),
             Self::Quarantined { reason, last_ms } => write!(f, "quarantined {}: {reason}", utc(*last_ms)),
             Self::NewJob => f.write_str("no kernel of this job is stored"),
-            Self::NewOperators => f.write_str("no kernel of these operators is stored for this target"),
+            Self::Untrusted(untrusted) => untrusted.fmt(f),
+            Self::NewOperators(elsewhere) => elsewhere.fmt(f),
             Self::Damaged(why) | Self::Other(why) => f.write_str(why),
         }
     }
@@ -370,7 +389,8 @@ impl MissCause {
             Self::Quarantined { .. } => "quarantined",
             Self::Damaged(_) => "damaged",
             Self::NewJob => "new-job",
-            Self::NewOperators => "new-operators",
+            Self::Untrusted(_) => "untrusted",
+            Self::NewOperators(_) => "new-operators",
             Self::Other(_) => "other",
         }
     }
@@ -383,9 +403,10 @@ impl MissCause {
             Self::Unfinished(_) => 3,
             Self::Quarantined { .. } => 4,
             Self::Damaged(_) => 5,
-            Self::NewJob => 6,
-            Self::NewOperators => 7,
-            Self::Other(_) => 8,
+            Self::Untrusted(_) => 6,
+            Self::NewJob => 7,
+            Self::NewOperators(_) => 8,
+            Self::Other(_) => 9,
         }
     }
 
@@ -393,6 +414,7 @@ impl MissCause {
         match (self, other) {
             (Self::KeyChanged(one), Self::KeyChanged(other)) => one.is_same(other),
             (Self::Unfinished(one), Self::Unfinished(other)) => one.is_same(other),
+            (Self::Untrusted(one), Self::Untrusted(other)) => one.is_same(other),
             (Self::Removed(_), Self::Removed(_)) | (Self::NotKept { .. }, Self::NotKept { .. }) => true,
             (Self::Quarantined { reason: one, .. }, Self::Quarantined { reason: other, .. })
             | (Self::Damaged(one), Self::Damaged(other))

@@ -53,9 +53,14 @@ impl<'a> BuildExplainer<'a> {
         let keys = searches.iter().flat_map(NearestSearch::keys).copied().collect();
         let store = self.pipeline.runtime.cache.store();
         let history = |goes_on: &dyn Fn() -> bool| StoreHistory::read(store?, &keys, goes_on);
-        let take = |search: NearestSearch<'_>, history: &Option<StoreHistory>| {
+        let take = |mut search: NearestSearch<'_>, history: &Option<StoreHistory>| {
             match history {
-                Some(history) => self.take(search, history),
+                Some(history) => {
+                    if let Some(store) = store.filter(|_| is_wanted) {
+                        search.look_elsewhere(store, || !self.pipeline.cancel.is_cancelled());
+                    }
+                    self.take(search, history);
+                }
                 // Without the whole history, what is near may be a wrong cause.
                 None if is_wanted => search.ids().for_each(|index| {
                     self.add(index, MissExplanation::new(self.missing[index].1.reason.clone()));
@@ -86,8 +91,9 @@ impl<'a> BuildExplainer<'a> {
         for (index, (at, miss)) in self.missing.iter().enumerate() {
             let keyed = self.plan.kernels[*at].keyed();
             if !miss.absent && keyed.is_some_and(|keyed| !keyed.spec.debug) {
-                let is_damaged = miss.damaged;
-                self.add(index, MissExplanation { is_damaged, ..MissExplanation::new(miss.reason.clone()) });
+                let (is_damaged, untrusted) = (miss.damaged, miss.untrusted.clone().map(Box::new));
+                let explanation = MissExplanation::new(miss.reason.clone());
+                self.add(index, MissExplanation { is_damaged, untrusted, ..explanation });
             }
         }
     }

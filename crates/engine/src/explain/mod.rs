@@ -6,9 +6,11 @@ pub(crate) mod in_build;
 mod kind;
 pub(crate) mod nearest;
 pub(crate) mod nearest_entry;
+pub(crate) mod other_targets;
 mod rank;
 pub(crate) mod remote;
 mod toolchain_text;
+pub(crate) mod untrusted;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use causes::MissExplanation;
 use former::StoreHistory;
 use nearest::NearestSearch;
 use remote::ReadOnlyCache;
+use untrusted::UntrustedEntries;
 
 /// The status of one kernel in the cache.
 #[derive(Debug)]
@@ -183,9 +186,13 @@ impl<'a> StoreTargets<'a> {
             Some(Ok(store)) => match self.peek(store, keyed) {
                 Lookup::Hit(_) => CacheStatus::Hit,
                 Lookup::Miss(miss) => {
-                    let is_damaged = matches!(miss, Miss::Damaged(_));
+                    let untrusted = match &miss {
+                        Miss::Untrusted(error) => UntrustedEntries::of(error).map(Box::new),
+                        _ => None,
+                    };
                     CacheStatus::Miss(MissExplanation {
-                        is_damaged,
+                        is_damaged: matches!(miss, Miss::Damaged(_)),
+                        untrusted,
                         ..MissExplanation::new(miss.to_string())
                     })
                 }
@@ -228,6 +235,9 @@ impl<'a> StoreTargets<'a> {
         let history = history.unwrap_or_default();
         for mut search in searches {
             search.run(|| !cancel.is_cancelled());
+            if let Some(store) = &self.store {
+                search.look_elsewhere(store, || !cancel.is_cancelled());
+            }
             for (at, explained) in search.explained(&history) {
                 if let CacheStatus::Miss(miss) = &mut explanations[at].status {
                     let why = std::mem::take(&mut miss.why);

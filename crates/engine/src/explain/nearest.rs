@@ -11,16 +11,19 @@ use opkeep_descriptor::{Change, Diff, Job, KEY_SCHEMA, Key, ResolvedSpec, read_i
 use opkeep_digest::{Digest, Fingerprint, PartChange};
 use opkeep_kernel_entry::Header;
 use opkeep_kernel_entry::member::{HEADER, INFO};
-use opkeep_store::{OpenEntry, TargetStore};
+use opkeep_store::{OpenEntry, Store, TargetStore};
 
 use super::causes::MissExplanation;
 use super::former::StoreHistory;
 use super::nearest_entry::NearestEntry;
+use super::other_targets::{self, OtherTargets};
 use super::rank::Rank;
 use crate::plan::{KeyedKernel, PlannedKernel};
 
-/// Fields of tensors that follow from others.
-const FOLLOWING: [&str; 3] = ["ori_shape", "ori_format", "range"];
+/// Fields of tensors that follow from others, each with the other.
+const FOLLOWING: [(&str, &str); 3] = [("ori_shape", "shape"), ("ori_format", "format"), ("range", "shape")];
+/// Fields in which several tensors change at once.
+const TENSOR_FIELDS: [&str; 6] = ["shape", "ori_shape", "range", "format", "ori_format", "dtype"];
 
 /// A search for stored kernels near to the missing kernels of one target, with the nearest entries so far.
 pub(crate) struct NearestSearch<'a> {
@@ -35,6 +38,10 @@ pub(crate) struct NearestSearch<'a> {
     configurations: Vec<Configuration<'a>>,
     /// Whether all entries were compared.
     is_complete: bool,
+    /// Whether the target has an entry.
+    has_entries: bool,
+    /// What the store has of operators for other targets, by their types, if that was looked up.
+    elsewhere: BTreeMap<String, OtherTargets>,
 }
 
 /// What the missing kernels are built with.
@@ -89,6 +96,8 @@ impl<'a> NearestSearch<'a> {
             by_op_type: HashMap::new(),
             configurations: Vec::new(),
             is_complete: false,
+            has_entries: false,
+            elsewhere: BTreeMap::new(),
         }
     }
 
@@ -120,14 +129,28 @@ impl<'a> NearestSearch<'a> {
                 if !ensure_running() {
                     return;
                 }
-                if !self.keys.contains(&key)
-                    && let Ok(entry) = store.open_entry(&key)
-                {
+                // What a build stores meanwhile says nothing of the store before it.
+                if self.keys.contains(&key) {
+                    continue;
+                }
+                self.has_entries = true;
+                if let Ok(entry) = store.open_entry(&key) {
                     self.look_at(&entry);
                 }
             }
         }
         self.is_complete = true;
+    }
+
+    /// Looks up for which other targets `store` has kernels of operators of which this one has none, while `goes_on` returns true.
+    pub(crate) fn look_elsewhere(&mut self, store: &Store, goes_on: impl Fn() -> bool) {
+        let has_none = |missing: &usize| self.missing[*missing].nearest.is_none();
+        let unknown = self.by_op_type.iter().filter(|(_, missing)| missing.iter().any(has_none));
+        let unknown: BTreeSet<&str> = unknown.map(|(op_type, _)| op_type.as_str()).collect();
+        let target = self.missing.first().map(|missing| missing.keyed.spec.target.as_str());
+        let Some(target) = target.filter(|_| self.is_complete && !unknown.is_empty()) else { return };
+        let found = other_targets::look(store, target, !self.has_entries, &unknown, &goes_on);
+        self.elsewhere = found.unwrap_or_default();
     }
 
     /// Compares a stored kernel with the missing ones of the same operators. Its object, which is the largest part of the entry, is
@@ -171,10 +194,16 @@ impl<'a> NearestSearch<'a> {
     /// all entries were compared, only kernels of the same job are named: one of another job says nothing while one of the same may
     /// follow.
     pub(crate) fn explained(self, history: &StoreHistory) -> Vec<(usize, MissExplanation)> {
-        let Self { store, backend, missing, keys, configurations, is_complete, .. } = self;
+        let Self {
+            store, backend, missing, keys, configurations, is_complete, by_op_type, elsewhere, ..
+        } = self;
+        let op_types: HashMap<usize, &String> =
+            by_op_type.iter().flat_map(|(op_type, all)| all.iter().map(move |at| (*at, op_type))).collect();
         let mut former = history.of_target(store, &keys);
-        let explained =
-            missing.into_iter().map(|MissingKernel { configuration, id, job, keyed, nearest }| {
+        let explained = missing.into_iter().enumerate().map(
+            |(at, MissingKernel { configuration, id, job, keyed, nearest })| {
+                let elsewhere =
+                    op_types.get(&at).and_then(|op_type| elsewhere.get(*op_type)).cloned().map(Box::new);
                 let nearest =
                     nearest.filter(|nearest| is_complete || nearest.job.is_empty()).map(|mut nearest| {
                         nearest.main_changes = main_changes(&nearest.job, job);
@@ -191,10 +220,12 @@ impl<'a> NearestSearch<'a> {
                     nearest,
                     former: former.remove(key),
                     was_in_use,
+                    elsewhere,
                     ..MissExplanation::new(String::new())
                 };
                 (id, explanation)
-            });
+            },
+        );
         explained.collect()
     }
 }
@@ -233,13 +264,36 @@ fn difference(
     }
 }
 
-/// Returns the changes to `job` for people.
+/// Returns the changes to `job` for people: each once, without those that follow from it.
 fn main_changes(diff: &Diff, job: &Job) -> Vec<Change> {
-    let follows = |change: &Change| FOLLOWING.iter().any(|field| change.path.ends_with(field));
-    let mut changes = diff.changes.clone();
-    changes.sort_by_key(|change| (follows(change), change.path.contains("outputs")));
+    let follows = |change: &Change| FOLLOWING.iter().any(|(field, _)| field_of(&change.path).1 == *field);
+    let mut changes: Vec<Change> =
+        diff.changes.iter().filter(|change| !follows_in_tensor(change, &diff.changes)).cloned().collect();
+    let order = |change: &Change| {
+        (follows(change), change.path.contains("outputs"), change.path.starts_with("data["))
+    };
+    changes.sort_by_key(order);
+    // An operator's output has the shape of its input, and the data of the network that of the input that takes it.
+    let mut known = HashSet::new();
+    changes.retain(|change| {
+        let (_, field) = field_of(&change.path);
+        !TENSOR_FIELDS.contains(&field)
+            || known.insert((field.to_owned(), change.old.clone(), change.new.clone()))
+    });
     changes.iter_mut().for_each(|change| change.path = plain_path(&change.path, job));
     changes
+}
+
+/// Whether a change of a tensor follows from another of the same tensor: that of the original shape from that of the shape.
+fn follows_in_tensor(change: &Change, all: &[Change]) -> bool {
+    let (tensor, field) = field_of(&change.path);
+    let cause = FOLLOWING.iter().find(|(following, _)| *following == field).map(|(_, cause)| *cause);
+    cause.is_some_and(|cause| all.iter().any(|other| field_of(&other.path) == (tensor, cause)))
+}
+
+/// `("ops[0].inputs[1]", "shape")` of `ops[0].inputs[1].shape`.
+fn field_of(path: &str) -> (&str, &str) {
+    path.rsplit_once('.').unwrap_or(("", path))
 }
 
 /// Returns a path with the name of an attribute instead of its number, and for a job of one operator without that.
@@ -304,6 +358,55 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
+
+    fn changes(changes: &[(&str, &str, &str)]) -> Diff {
+        // Only a diff makes changes: that of the options, with other paths.
+        let spec = |side: fn(&(&str, &str, &str)) -> String| {
+            let options = changes.iter().map(|change| (change.0.to_owned(), side(change))).collect();
+            ResolvedSpec { target: String::new(), options, debug: false }
+        };
+        let mut diff =
+            Diff::of_specs(&spec(|change| change.1.to_owned()), &spec(|change| change.2.to_owned()));
+        for change in &mut diff.changes {
+            change.path = change.path.trim_start_matches("options.").to_owned();
+        }
+        diff
+    }
+
+    /// Each change of a network is one, however many fields have it.
+    #[test]
+    fn a_change_counts_once() {
+        let job = opkeep_testkit::descriptor("node", "Square", &[&[3]]).job;
+        for (all, expected) in [
+            (
+                &[
+                    ("data[0].outputs[0].shape", "[3]", "[4]"),
+                    ("data[0].outputs[0].ori_shape", "[3]", "[4]"),
+                    ("data[0].outputs[0].range", "[[3, 3]]", "[[4, 4]]"),
+                    ("ops[0].inputs[0].ori_shape", "[3]", "[4]"),
+                    ("ops[0].inputs[0].range", "[[3, 3]]", "[[4, 4]]"),
+                    ("ops[0].inputs[0].shape", "[3]", "[4]"),
+                    ("ops[0].outputs[0].shape", "[3]", "[4]"),
+                    ("ops[0].outputs[0].dtype", "float32", "float16"),
+                ][..],
+                &["inputs[0].shape: [3] -> [4]", "outputs[0].dtype: float32 -> float16"][..],
+            ),
+            // A range alone is a change.
+            (
+                &[("ops[0].inputs[0].range", "[[3, 3]]", "[[1, 9]]")],
+                &["inputs[0].range: [[3, 3]] -> [[1, 9]]"],
+            ),
+            // Two attributes with the same values are two changes.
+            (
+                &[("ops[0].attrs[0].value[0]", "1", "2"), ("ops[0].attrs[0].value[1]", "1", "2")],
+                &["attrs[0].value[0]: 1 -> 2", "attrs[0].value[1]: 1 -> 2"],
+            ),
+        ] {
+            let found: Vec<String> =
+                main_changes(&changes(all), &job).iter().map(Change::to_string).collect();
+            assert_eq!(found, expected);
+        }
+    }
 
     #[test]
     fn the_search_is_made_without_a_thread_too() {

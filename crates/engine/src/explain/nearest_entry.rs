@@ -8,6 +8,9 @@ use opkeep_digest::PartChange;
 
 use super::toolchain_text::toolchain_text;
 
+/// The maximum number of changes of a job that is like another.
+const MAX_SIMILAR: usize = 5;
+
 /// A stored kernel, and its differences from a missing one.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -42,11 +45,27 @@ pub struct NearestEntry {
 }
 
 impl NearestEntry {
-    /// Returns the changes of the job for people, those first that say most: of inputs and attributes before those of outputs, and last
-    /// those of fields that follow from others, such as the original shape. Attributes have their names: `ksize[2]` for
+    /// Returns the changes of the job for people, those first that say most: of inputs and attributes before those of outputs. Fields that
+    /// follow from others are no changes of their own: the original shape and the range, and another tensor with the same change. Attributes have their names: `ksize[2]` for
     /// `ops[0].attrs[0].value[2]`.
     pub fn main_changes(&self) -> &[Change] {
         &self.main_changes
+    }
+
+    /// Whether the job is like the missing one: of the same operators in the same functions, with at most five changes that do not follow
+    /// from others. Otherwise a comparison says nothing.
+    pub fn is_similar(&self) -> bool {
+        let is_operator = |change: &Change| {
+            ["op_type", "func_name", "module_name"].iter().any(|field| change.path.ends_with(field))
+        };
+        self.main_changes.len() <= MAX_SIMILAR && !self.job.changes.iter().any(is_operator)
+    }
+
+    /// Returns what else than the job differs, each in a few words, without what follows from it.
+    pub fn other_changes(&self) -> Vec<String> {
+        let mut changes: Vec<String> = self.toolchain_text().into_iter().collect();
+        changes.extend(self.spec.changes.iter().map(ToString::to_string));
+        changes
     }
 
     /// Returns the change of the toolchain in a few words, if it differs: `compiler gcc 12.2.0 -> clang 14.0.6`.

@@ -11,6 +11,7 @@ use opkeep_store::{Entry, Statistics, TargetStore};
 
 use crate::event::Event;
 use crate::expectations::JudgedEntry;
+use crate::explain::untrusted::UntrustedEntries;
 use crate::plan::{BuildPlan, KeyedKernel, PlannedKernel};
 use crate::ready::ReadyKernel;
 use crate::report::KernelReport;
@@ -48,6 +49,8 @@ pub(crate) struct MissReason {
     pub(crate) damaged: bool,
     /// Whether there is a store, and it has no entry of the kernel.
     pub(crate) absent: bool,
+    /// Why an entry is not used that an untrusted user could have written.
+    pub(crate) untrusted: Option<UntrustedEntries>,
 }
 
 impl<'a> KernelPipeline<'a> {

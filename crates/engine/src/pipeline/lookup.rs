@@ -4,6 +4,7 @@ use opkeep_store::{CacheMode, Lookup, Miss};
 
 use super::kernel_pipeline::{KernelPipeline, MissReason};
 use crate::Outcome;
+use crate::explain::untrusted::UntrustedEntries;
 use crate::plan::PlannedKernel;
 use crate::report::KernelReport;
 
@@ -11,7 +12,12 @@ impl KernelPipeline<'_> {
     /// Looks up a kernel in the store, and an imported one if imported kernels are trusted. Returns the kernel, or the
     /// reason for the miss.
     pub(crate) fn look_up(&self, planned: &PlannedKernel<'_>) -> Result<KernelReport, MissReason> {
-        let missing = |reason: &str| MissReason { reason: reason.to_owned(), damaged: false, absent: false };
+        let missing = |reason: &str| MissReason {
+            reason: reason.to_owned(),
+            damaged: false,
+            absent: false,
+            untrusted: None,
+        };
         let Some(keyed) = planned.keyed() else {
             return self.look_up_imported(planned, missing("refused by the backend"));
         };
@@ -37,12 +43,19 @@ impl KernelPipeline<'_> {
                     reason: format!("the stored kernel is not valid: {error}"),
                     damaged: true,
                     absent: false,
+                    untrusted: None,
                 },
             },
             Lookup::Miss(miss) => {
                 let miss = uncounted.insert(miss);
+                let untrusted = match &*miss {
+                    Miss::Untrusted(error) => UntrustedEntries::of(error),
+                    _ => None,
+                };
                 MissReason {
-                    reason: miss.to_string(),
+                    // The path is that of the key, and the help is the same for all kernels.
+                    reason: untrusted.as_ref().map_or_else(|| miss.to_string(), ToString::to_string),
+                    untrusted,
                     damaged: matches!(miss, Miss::Damaged(_)),
                     absent: matches!(miss, Miss::Absent),
                 }

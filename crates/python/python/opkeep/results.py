@@ -203,6 +203,7 @@ class Cause(TypedDict):
         "failed",
         "quarantined",
         "damaged",
+        "untrusted",
         "new-job",
         "new-operators",
         "other",

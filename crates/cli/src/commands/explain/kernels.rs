@@ -7,12 +7,17 @@ use super::output::{KernelOutput, RemoteOutput};
 use crate::commands::build::output::ImportedOutput;
 use crate::commands::misses::output::{FormerOutput, NearestOutput};
 use crate::commands::misses::text::MissedKernel;
-use crate::ui::text::{self, Text, counted};
+use crate::ui::text::{self, Text, counted, first_names};
 
 /// The number of kernels up to which each hit has a line.
 const FEW: usize = 8;
 /// The maximum number of kernels that have lines without being asked for, beside misses.
 const MAX_LISTED: usize = 5;
+
+/// The maximum number of names in a line.
+const MAX_NAMES: usize = 3;
+/// Why kernels are bypassed.
+const BYPASSED: &str = "kernels with debug options are compiled each time and never kept";
 
 fn outcome(kernel: &Explanation) -> &'static str {
     match kernel.status {
@@ -39,6 +44,8 @@ pub(super) fn few_kernels(kernels: &[Explanation]) -> Text {
     let has_lines = |kernel: &&Explanation| match kernel.status {
         CacheStatus::Hit if kernel.imported.is_none() => kernels.len() <= FEW,
         CacheStatus::Miss(_) => kernel.imported.is_some() || kernel.imported_problem.is_some(),
+        // One cause for all of them.
+        CacheStatus::Bypassed => false,
         _ => true,
     };
     let listed: Vec<&Explanation> = kernels.iter().filter(has_lines).collect();
@@ -46,7 +53,7 @@ pub(super) fn few_kernels(kernels: &[Explanation]) -> Text {
     let mut text: Text = listed.iter().take(limit).map(|kernel| lines(kernel)).collect();
     if let Some(rest) = listed.get(limit..).filter(|rest| !rest.is_empty()) {
         let count = |name: &str| rest.iter().filter(|kernel| outcome(kernel) == name).count();
-        let counts = ["hit", "miss", "bypassed", "refused"].map(|name| (count(name), name));
+        let counts = ["hit", "miss", "refused"].map(|name| (count(name), name));
         let counts =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}"));
         let counts: Vec<String> = counts.collect();
@@ -55,6 +62,19 @@ pub(super) fn few_kernels(kernels: &[Explanation]) -> Text {
             counted(rest.len(), "other kernel"),
             counts.join(", ")
         ));
+    }
+    text.append(&bypassed(kernels));
+    text
+}
+
+/// Returns the cause of all kernels with debug options.
+fn bypassed(kernels: &[Explanation]) -> Text {
+    let bypassed = kernels.iter().filter(|kernel| matches!(kernel.status, CacheStatus::Bypassed));
+    let names: Vec<String> = bypassed.map(|kernel| kernel.name.clone()).collect();
+    let mut text = Text::default();
+    if !names.is_empty() {
+        text.line(format_args!("{} bypassed: {BYPASSED}", names.len()));
+        text.line(format_args!("    {}", first_names(names.into_iter(), MAX_NAMES)));
     }
     text
 }
@@ -84,7 +104,7 @@ fn lines(kernel: &Explanation) -> Text {
     let mut text = Text::of(format_args!("{:8} {name} ({op_type}{others})", outcome(kernel)));
     match status {
         CacheStatus::Bypassed => {
-            text.line("  kernels with debug options are compiled each time and never kept");
+            text.line(format_args!("  {BYPASSED}"));
         }
         CacheStatus::Unsupported(why) => text.line(format_args!("  {why}")),
         _ => {}

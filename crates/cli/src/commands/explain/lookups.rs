@@ -61,6 +61,7 @@ impl Lookups {
         let mut text = Text::default();
         let was_searched = |group: &MissGroup| !is_unknown(&group.cause);
         if let Some(store) = &self.store
+            && store.asked > 0
             && (causes.is_empty() || store.found > 0 || causes.iter().any(was_searched))
         {
             text.line(format_args!("the store {} has {}", store.location, store.counts("")));
@@ -119,7 +120,7 @@ impl Answers {
 
 /// Whether the store did not answer, or has an entry that it cannot return.
 fn is_unknown(cause: &MissCause) -> bool {
-    matches!(cause, MissCause::Damaged(_) | MissCause::Other(_))
+    matches!(cause, MissCause::Damaged(_) | MissCause::Untrusted(_) | MissCause::Other(_))
 }
 
 fn of_store(kernels: &[Explanation], root: &Path) -> Answers {

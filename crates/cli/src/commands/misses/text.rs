@@ -78,7 +78,15 @@ pub(crate) fn causes_text<'a>(
             }
             MissCause::Unfinished(_) => text.line(format_args!("    {}", names(&kernels))),
             MissCause::NewJob => new_jobs(&kernels, all, &mut text),
-            MissCause::NewOperators => text.line(format_args!("    {}", operators(&kernels, all))),
+            MissCause::Untrusted(untrusted) => {
+                let help = match untrusted.owner {
+                    Some(owner) => format!("--trusted-owner {owner} trusts that user"),
+                    None => untrusted.help.clone(),
+                };
+                text.line(format_args!("    help: {help}"));
+                text.line(format_args!("    {}", names(&kernels)));
+            }
+            MissCause::NewOperators(_) => text.line(format_args!("    {}", operators(&kernels, all))),
             // A reason of all kernels concerns the store.
             _ if groups.len() == 1 && kernels.len() > 1 => {}
             _ => text.line(format_args!("    {}", names(&kernels))),
@@ -138,30 +146,39 @@ fn removal(removed: &RemovedEntries) -> String {
     let counts: Vec<String> = [evicted, cleared].into_iter().flatten().collect();
     let ways = if removed.cleared > 0 { "evicted, cleared or deleted" } else { "evicted or deleted" };
     match counts.is_empty() {
-        true => ways.to_owned(),
+        true => {
+            "the file is gone: the counters of the store have no eviction and no `opkeep clear`".to_owned()
+        }
         false => format!("{ways}: the store has counted {}", counts.join(" and ")),
     }
 }
 
-/// Adds kernels with the stored ones that they resemble.
+/// Adds kernels with the stored ones that they resemble; those that resemble one come first.
 fn new_jobs(kernels: &[MissedKernel<'_>], all: bool, text: &mut Text) {
+    let similar =
+        |kernel: &MissedKernel<'_>| kernel.miss.nearest.as_ref().is_some_and(|nearest| nearest.is_similar());
+    let mut kernels = kernels.to_vec();
+    kernels.sort_by_key(|kernel| !similar(kernel));
     let shown = if all { kernels.len() } else { MAX_KERNELS };
     for kernel in kernels.iter().take(shown) {
-        let Some(nearest) = &kernel.miss.nearest else { continue };
-        text.line(format_args!("    {}, like {} but for", title(kernel), nearest.name));
-        text.line(format_args!("      {}{}", fields(nearest, MAX_FIELDS), beside(nearest)));
+        match kernel.miss.nearest.as_ref().filter(|nearest| nearest.is_similar()) {
+            None => text.line(format_args!("    {}, like no stored kernel", title(kernel))),
+            Some(nearest) => {
+                text.line(format_args!("    {}, like {} but for", title(kernel), nearest.name));
+                text.line(format_args!("      {}{}", fields(nearest, MAX_FIELDS), beside(nearest)));
+            }
+        }
     }
-    if kernels.len() > shown {
-        let more = &kernels[shown..];
+    if let Some(more) = kernels.get(shown..).filter(|more| !more.is_empty()) {
         text.line(format_args!("    and {} more: {}", more.len(), operators(more, false)));
     }
 }
 
 /// What else differs from a kernel of another job.
 fn beside(nearest: &NearestEntry) -> String {
-    let parts = [(!nearest.toolchain.is_empty(), "toolchain"), (!nearest.spec.is_empty(), "options")];
-    let parts: Vec<&str> = parts.iter().filter(|(differs, _)| *differs).map(|(_, part)| *part).collect();
-    if parts.is_empty() { String::new() } else { format!("; also the {}", parts.join(" and the ")) }
+    let changes: Vec<String> =
+        nearest.other_changes().iter().map(|change| shortened(change, MAX_CHANGE)).collect();
+    if changes.is_empty() { String::new() } else { format!("; also {}", changes.join(", ")) }
 }
 
 /// Returns the first of the changed fields.

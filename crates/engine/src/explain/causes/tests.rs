@@ -195,3 +195,30 @@ fn a_configuration_that_is_in_use_is_no_cause() {
         assert_eq!(cause.to_string(), expected);
     }
 }
+
+/// A job with many changes, or of another function, is not called like the missing one.
+#[test]
+fn few_changes_make_a_job_similar() {
+    let changed = |count: usize, function: bool| {
+        let values = |value: &str| {
+            let options = (0..count).map(|at| (format!("attr{at}"), value.to_owned()));
+            let function = function.then(|| ("op.func_name".to_owned(), value.to_owned()));
+            ResolvedSpec {
+                target: "cpu".to_owned(),
+                options: options.chain(function).collect(),
+                debug: false,
+            }
+        };
+        let job = Diff::of_specs(&values("1"), &values("2"));
+        NearestEntry { main_changes: job.changes.clone(), job, ..same_job() }
+    };
+    for (count, function, expected) in
+        [(1, false, true), (5, false, true), (6, false, false), (1, true, false)]
+    {
+        let nearest = changed(count, function);
+        assert_eq!(nearest.is_similar(), expected, "{count} {function}");
+        let text = miss(nearest).to_string();
+        assert_eq!(text.starts_with("new job, like square but for "), expected, "{text}");
+        assert_eq!(text == "new job", !expected, "{text}");
+    }
+}
