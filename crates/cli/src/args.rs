@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    build, bundle, clear, completions, config, diff, doctor, explain, gc, import, inspect, key, ls, man,
+    build, bundle, clear, completions, config, diff, doctor, explain, gc, import, inspect, key, ls, man, opc,
     remote, repair, report, run, stats, targets, verify,
 };
 use crate::flags::ENVIRONMENT;
@@ -133,6 +133,8 @@ pub(crate) enum Command {
     Bundle(bundle::Args),
     Key(key::Args),
     Remote(remote::Args),
+    Opc(Box<opc::Args>),
+    Shim(opc::ShimArgs),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -159,6 +161,8 @@ impl Command {
             Self::Bundle(args) => bundle::run(args, output),
             Self::Key(args) => key::run(args, output),
             Self::Remote(args) => remote::run(args, output),
+            Self::Opc(args) => opc::run(args, output),
+            Self::Shim(args) => opc::run_shim(args, output),
             Self::Completions(args) => completions::run(args, Args::command(), output),
             Self::Man(args) => man::run(args, Args::command(), output),
         }
@@ -168,7 +172,12 @@ impl Command {
     fn has_settings(&self) -> bool {
         !matches!(
             self,
-            Self::Config(_) | Self::Doctor(_) | Self::Key(_) | Self::Completions(_) | Self::Man(_)
+            Self::Config(_)
+                | Self::Doctor(_)
+                | Self::Key(_)
+                | Self::Shim(_)
+                | Self::Completions(_)
+                | Self::Man(_)
         )
     }
 

@@ -26,6 +26,7 @@ use ui::output::{ExitStatus, Output, print_usage_error};
 /// Runs the command that this process was started with. Returns its exit code.
 pub fn main() -> ExitCode {
     let line: Vec<_> = std::env::args_os().collect();
+    let line = commands::opc::of_link(&line).unwrap_or(line);
     match Args::read(&line, ui::help::width) {
         Ok(args) => {
             ui::interrupt::remove_temporaries_at_end();

@@ -129,6 +129,15 @@ impl Fs {
         self.real_path(path).unwrap_or_else(|_| path.to_owned())
     }
 
+    /// Creates a symbolic link at `path` to `target`.
+    ///
+    /// # Errors
+    /// That of the system: something is at `path`.
+    pub fn create_link(&self, target: &Path, path: &Path) -> io::Result<()> {
+        self.watch.may(FsOp::Create, path)?;
+        std::os::unix::fs::symlink(target, path)
+    }
+
     /// The target of the link at `path`, as stored.
     ///
     /// # Errors

@@ -41,10 +41,23 @@ pub enum LauncherError {
         /// The system's error.
         source: std::io::Error,
     },
+    /// The name of a link is taken.
+    #[error("`{path}` exists, and is not a link to this program: it stays as it is")]
+    Occupied {
+        /// The path.
+        path: PathBuf,
+    },
     /// The command could not be started, did not end in time, or was cancelled.
     #[error(transparent)]
     Process(#[from] ProcessError),
     /// The caller cancelled the command while another process ran the same one.
     #[error("cancelled")]
     Cancelled,
+}
+
+impl LauncherError {
+    /// Whether the caller cancelled the command.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Cancelled | Self::Process(ProcessError::Cancelled))
+    }
 }

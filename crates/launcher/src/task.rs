@@ -2,7 +2,10 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::process::Command;
 
 use opkeep_fs::Fs;
 
@@ -17,6 +20,14 @@ pub struct Invocation {
     pub env: Vec<(OsString, OsString)>,
     /// Its working directory: an absolute path.
     pub dir: PathBuf,
+}
+
+impl Invocation {
+    /// Runs the command in the place of this process. Returns only if that fails.
+    pub fn exec(&self) -> io::Error {
+        let env = self.env.iter().map(|(name, value)| (name, value));
+        Command::new(&self.program).args(&self.args).env_clear().envs(env).current_dir(&self.dir).exec()
+    }
 }
 
 /// Judges the files that a run wrote, by their paths and bytes; an error is the reason why they are not kept.

@@ -16,6 +16,7 @@ pub(crate) mod key;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod misses;
+pub(crate) mod opc;
 pub(crate) mod remote;
 pub(crate) mod repair;
 pub(crate) mod report;

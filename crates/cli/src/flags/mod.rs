@@ -48,6 +48,8 @@ Environment:
   HI_PYTHON  the Python that CANN runs with [default: python3]
   OPKEEP_BUILD_RECORDS
     on or off: whether the store gets a record of each build, without --build-records [default: on]
+  OPKEEP_ROOTS, OPKEEP_IGNORED_VARIABLES, OPKEEP_LOG_DIRS
+    without --root, --ignore-variable, --log-dir of opkeep opc
   MS_COMPILER_CACHE_PATH
     the directory that holds rank_N/kernel_meta [default: .]
   RANK_ID  the N of rank_N [default: 0]

@@ -70,6 +70,21 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
+/// Returns all variables.
+pub(crate) fn all_variables() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}
+
+/// Returns the path of the program that this process runs.
+pub(crate) fn own_program() -> Option<PathBuf> {
+    std::env::current_exe().ok()
+}
+
+/// Returns the directory for temporary files.
+pub(crate) fn temp_dir() -> PathBuf {
+    std::env::temp_dir()
+}
+
 /// Returns the directory in a variable. By the XDG rules, a relative path counts as unset.
 fn xdg_dir(name: &str) -> Option<PathBuf> {
     var(name).map(PathBuf::from).filter(|path| path.is_absolute())

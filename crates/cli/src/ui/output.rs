@@ -33,6 +33,8 @@ pub(crate) enum ExitStatus {
     Failed,
     /// The command was interrupted: exit code 130.
     Interrupted,
+    /// The command ran another one, which ended with this exit code.
+    OfCommand(u8),
 }
 
 impl ExitStatus {
@@ -42,6 +44,7 @@ impl ExitStatus {
             Self::Problems => 1,
             Self::Failed => 2,
             Self::Interrupted => interrupt::EXIT_CODE,
+            Self::OfCommand(code) => code,
         }
     }
 }
@@ -148,6 +151,11 @@ impl<'a> Output<'a> {
             Host::Caller(caller) => caller.into_result(),
             Host::Terminal(_) => Default::default(),
         }
+    }
+
+    /// Whether the command runs in a process of its own.
+    pub(crate) fn has_own_process(&self) -> bool {
+        matches!(self.host, Host::Terminal(_))
     }
 
     /// Returns the token that cancels the command. Signals cancel it after [`cancel_on_signal`](Self::cancel_on_signal)

@@ -10,6 +10,7 @@ mod common;
 mod import;
 mod in_process;
 mod man_pages;
+mod packages;
 mod privileged;
 mod remote;
 mod remote_hosts;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         };
     let modules = [
         accidents::trials(),
+        packages::trials(),
         privileged::trials(),
         remote::trials(),
         remote_hosts::trials(),

@@ -208,6 +208,7 @@ fn removed(checker: &mut Checker) {
     let made = std::process::Command::new("mkfifo").arg(place.path("pipes/pipe.o")).status().unwrap();
     assert!(made.success());
     run(checker, &place, "diff", &["diff", "pipes", "pipes"]);
+    run(checker, &place, "shim install", &["shim", "install", "shims"]);
     run(checker, &place, "man", &["man", "pages"]);
 }
 

@@ -87,12 +87,14 @@ const COMMANDS: [&str; 63] = [
 const PUBLIC_KEY: &str = "builds:rJ6rjUZ/LpA/lsty3rALkpmyM8CCydALU6w62xbbkRQ=\n";
 
 /// The commands of README.md that have no snapshot, and why.
-const EXCEPTIONS: [(&str, &str); 6] = [
+const EXCEPTIONS: [(&str, &str); 8] = [
     ("build --timings", "writes a page with times, which the suite `report` reads"),
     ("targets", "lists the compilers of the machine"),
     ("doctor", "says what the machine lacks"),
     ("remote check [URL]", "says what the machine's file system does, and how fast"),
     ("key generate NAME --out FILE", "makes another key each time"),
+    ("opc -- NAME...", "runs a compiler of CANN, as the cases `packages` do"),
+    ("shim install DIR", "prints the path of the links, which the cases `packages` use"),
     ("completions SHELL", "prints scripts, which the suite `completions` runs"),
 ];
 
@@ -220,7 +222,7 @@ struct Listed {
 }
 
 /// The groups of commands.
-const GROUPS: [&str; 3] = ["bundle", "remote", "key"];
+const GROUPS: [&str; 4] = ["bundle", "remote", "key", "shim"];
 
 impl Listed {
     fn of(text: &str) -> Self {

@@ -1,10 +1,9 @@
 //! Commands that run with a launcher, each hit compared with a run without one.
 
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,32 +11,12 @@ use std::sync::Arc;
 
 use opkeep_embed::{CacheMode, FileCacheConfig, StoreConfig};
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
-use opkeep_launcher::{How, Invocation, Launcher, LauncherConfig, Reason, Roots, Stream, Streams, Task};
+use opkeep_launcher::{How, Invocation, Launcher, LauncherConfig, Reason, Roots, Task};
 use opkeep_testkit::PlainDigests;
 
-/// The outputs of a command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Texts {
-    pub(crate) out: Vec<u8>,
-    pub(crate) err: Vec<u8>,
-}
+mod outputs;
 
-/// Keeps what is forwarded, and calls a function for each part.
-pub(crate) struct Sink<'a> {
-    pub(crate) texts: Texts,
-    pub(crate) on_write: &'a dyn Fn(&[u8]),
-}
-
-impl Streams for Sink<'_> {
-    fn write(&mut self, stream: Stream, bytes: &[u8]) -> io::Result<()> {
-        match stream {
-            Stream::Stdout => self.texts.out.extend_from_slice(bytes),
-            Stream::Stderr => self.texts.err.extend_from_slice(bytes),
-        }
-        (self.on_write)(bytes);
-        Ok(())
-    }
-}
+pub(crate) use outputs::{Sink, Texts, snapshot};
 
 /// A tree of files, and a store.
 pub(crate) struct Bench {
@@ -225,25 +204,6 @@ pub(crate) fn environment(further: &[(OsString, OsString)]) -> Vec<(OsString, Os
 
 pub(crate) fn variable(name: &str, value: impl AsRef<OsStr>) -> (OsString, OsString) {
     (name.into(), value.as_ref().to_owned())
-}
-
-/// The kind, the mode and the content of all below a directory.
-pub(crate) fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
-    let mut found = BTreeMap::new();
-    let mut dirs = vec![dir.to_owned()];
-    while let Some(next) = dirs.pop() {
-        let Ok(entries) = fs::read_dir(&next) else { continue };
-        for entry in entries {
-            let path = entry.unwrap().path();
-            let metadata = fs::metadata(&path).unwrap();
-            let bytes = if metadata.is_dir() { Vec::new() } else { fs::read(&path).unwrap() };
-            if metadata.is_dir() {
-                dirs.push(path.clone());
-            }
-            found.insert(path, (metadata.mode(), bytes));
-        }
-    }
-    found
 }
 
 pub(crate) fn set_mode(path: &Path, mode: u32) {

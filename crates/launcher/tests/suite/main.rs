@@ -6,7 +6,6 @@
 mod common;
 mod inputs;
 mod moved;
-mod opc;
 mod outputs;
 mod refused;
 mod stores;

@@ -11,10 +11,10 @@ use opkeep_launcher::opc::{NotCached, Opc};
 use opkeep_launcher::{How, Invocation, Launcher, LauncherConfig, Reason, Roots};
 use opkeep_testkit::PlainDigests;
 use opkeep_testkit::toolkit::package::{
-    PackageInstallation, PackageToolkit, Project, ProjectTask, ProjectTree, tools,
+    PackageInstallation, PackageToolkit, Project, ProjectTask, ProjectTree,
 };
 
-use crate::common::{Sink, Texts, snapshot};
+use crate::outputs::{Sink, Texts, snapshot};
 
 struct Bench {
     dir: tempfile::TempDir,
@@ -94,11 +94,7 @@ fn touch(dir: &Path) {
     assert!(found.success());
 }
 
-#[test]
-fn every_task_is_compiled_once_whatever_lies_where() {
-    if tools().is_none() {
-        return;
-    }
+pub(crate) fn every_task_is_compiled_once_whatever_lies_where() {
     let bench = Bench::new();
     for (number, project) in
         [Project::vllm(), Project::nn().tasks(2), Project::msopgen().tasks(2)].iter().enumerate()
@@ -123,11 +119,7 @@ fn every_task_is_compiled_once_whatever_lies_where() {
 }
 
 /// What a task reads, and a change of it, with the operators whose tasks compile again.
-#[test]
-fn a_change_compiles_what_reads_it() {
-    if tools().is_none() {
-        return;
-    }
+pub(crate) fn a_change_compiles_what_reads_it() {
     let bench = Bench::new();
     let project = bench.project(&Project::vllm().tasks(2), "project");
     let tasks = project.tasks().unwrap();
@@ -166,11 +158,7 @@ fn a_change_compiles_what_reads_it() {
     assert!(compiled().is_empty());
 }
 
-#[test]
-fn failures_and_unusual_command_lines_are_as_they_are() {
-    if tools().is_none() {
-        return;
-    }
+pub(crate) fn failures_and_unusual_command_lines_are_as_they_are() {
     let bench = Bench::new();
     let project = bench.project(&Project::vllm(), "project");
     let add = task(&project, "AddCustom");
@@ -194,11 +182,7 @@ fn failures_and_unusual_command_lines_are_as_they_are() {
 }
 
 /// The order of a list that a script joins from a set is not that of its elements.
-#[test]
-fn a_set_has_no_order() {
-    if tools().is_none() {
-        return;
-    }
+pub(crate) fn a_set_has_no_order() {
     let bench = Bench::new();
     let project = bench.project(&Project::vllm(), "project");
     let add = task(&project, "AddCustom");

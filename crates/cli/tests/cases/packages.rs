@@ -1,0 +1,195 @@
+//! Builds of operator packages with GNU make, whose `opc` is a link to opkeep.
+#![expect(clippy::disallowed_methods, reason = "tests look at files")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use libtest_mimic::{Failed, Trial};
+use opkeep_testkit::toolkit::package::{
+    PackageInstallation, PackageToolkit, Project, ProjectTask, ProjectTree, tools,
+};
+
+use crate::common::Place;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    // clang, a linker, objdump and make.
+    let has_tools = tools().is_some();
+    let tests: [(&str, bool, fn() -> Result<(), Failed>); 5] = [
+        (
+            "three_kinds_of_builds_compile_nothing_twice",
+            has_tools,
+            three_kinds_of_builds_compile_nothing_twice,
+        ),
+        ("two_builds_at_once_compile_each_task_once", has_tools, two_builds_at_once_compile_each_task_once),
+        ("a_change_of_one_source_compiles_its_tasks", has_tools, a_change_of_one_source_compiles_its_tasks),
+        ("what_is_not_cached_runs_as_it_is", true, what_is_not_cached_runs_as_it_is),
+        (
+            "a_file_of_another_program_is_not_replaced_by_a_link",
+            true,
+            a_file_of_another_program_is_not_replaced_by_a_link,
+        ),
+    ];
+    let trial = |(name, is_possible, test): (&str, bool, fn() -> Result<(), Failed>)| {
+        Trial::test(format!("packages::{name}"), test).with_ignored_flag(!is_possible)
+    };
+    tests.into_iter().map(trial).collect()
+}
+
+/// A toolkit, a store, and a directory with links.
+struct Bench {
+    place: Place,
+    at: PathBuf,
+    installed: PackageInstallation,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let place = Place::new();
+        let at = fs::canonicalize(place.dir.path()).unwrap();
+        let installed = PackageToolkit::new().write(&at.join("Ascend")).unwrap();
+        place.run(&["shim", "install", "shims"]).ended_with(0).prints("export PATH=");
+        Self { place, at, installed }
+    }
+
+    /// Writes a project whose builds use the store.
+    fn project(&self, project: &Project, folder: &str) -> ProjectTree {
+        let folder = self.at.join(folder);
+        let log = fs::canonicalize(self.installed.root()).unwrap().join("opkeep_standin");
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let project = project
+            .clone()
+            .path(&self.at.join("shims"))
+            .env("OPKEEP_CACHE_DIR", &text(&self.at.join("store")))
+            .env("OPKEEP_CONFIG", "/dev/null")
+            .env("OPKEEP_ROOTS", &format!("project={}", folder.display()))
+            .env("OPKEEP_LOG_DIRS", &text(&log))
+            .env("TMPDIR", &text(&self.at.join("tmp")));
+        project.write(&folder, &self.installed).unwrap()
+    }
+
+    fn compiles(&self) -> usize {
+        let compiles = self.installed.runs_of("asc_opc").unwrap().len();
+        self.installed.forget().unwrap();
+        compiles
+    }
+}
+
+fn build(project: &ProjectTree, jobs: usize) -> Output {
+    let ended = project.build(jobs).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    ended
+}
+
+/// The bytes of both files of each task.
+fn kernels(tasks: &[ProjectTask]) -> BTreeMap<String, Vec<u8>> {
+    let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+    let files = tasks.iter().flat_map(ProjectTask::files);
+    files
+        .map(|path| {
+            (name(&path), fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+        })
+        .collect()
+}
+
+fn three_kinds_of_builds_compile_nothing_twice() -> Result<(), Failed> {
+    let bench = Bench::new();
+    let kinds = [Project::vllm(), Project::nn().tasks(2), Project::msopgen().tasks(2)];
+    for (number, kind) in kinds.iter().enumerate() {
+        let first = bench.project(kind, &format!("{number}/first"));
+        build(&first, 4);
+        let tasks = first.tasks().unwrap();
+        assert_eq!(bench.compiles(), tasks.len(), "{number}");
+        let built = kernels(&tasks);
+        // A new build tree has new dates, the other directory another home directory.
+        first.clean().unwrap();
+        build(&first, 2);
+        assert_eq!((bench.compiles(), kernels(&tasks)), (0, built.clone()), "{number}");
+        let second = bench.project(kind, &format!("{number}/another/place"));
+        build(&second, 2);
+        assert_eq!(bench.compiles(), 0, "{number}");
+        assert_eq!(kernels(&second.tasks().unwrap()), built, "{number}");
+        // Without the links on PATH.
+        let plain = kind.write(&bench.at.join(format!("{number}/plain")), &bench.installed).unwrap();
+        build(&plain, 4);
+        assert_eq!(bench.compiles(), tasks.len(), "{number}");
+        assert_eq!(kernels(&plain.tasks().unwrap()), built, "{number}");
+    }
+    // The store knows the kernels.
+    let listed = bench.place.run(&["ls", "--cache-dir", "store", "--format", "json"]).ended_with(0).json();
+    let of_opc = listed["kernels"].as_array().unwrap().iter().filter(|kernel| kernel["framework"] == "opc");
+    assert!(of_opc.count() >= 8, "{listed}");
+    Ok(())
+}
+
+fn two_builds_at_once_compile_each_task_once() -> Result<(), Failed> {
+    let bench = Bench::new();
+    let projects = ["one", "other"].map(|name| bench.project(&Project::vllm(), name));
+    std::thread::scope(|scope| {
+        let builds = projects.each_ref().map(|project| scope.spawn(|| build(project, 4)));
+        builds.into_iter().for_each(|build| drop(build.join().unwrap()));
+    });
+    assert_eq!(bench.compiles(), projects[0].tasks().unwrap().len());
+    Ok(())
+}
+
+fn a_change_of_one_source_compiles_its_tasks() -> Result<(), Failed> {
+    let bench = Bench::new();
+    let project = bench.project(&Project::nn(), "project");
+    build(&project, 4);
+    bench.compiles();
+    let source = project.source("AddCustom", "add_custom.cpp").unwrap();
+    project.edit(&source, |text| text + "\n// changed\n").unwrap();
+    project.clean().unwrap();
+    build(&project, 4);
+    let of_add = project.tasks().unwrap().iter().filter(|task| task.op_type == "AddCustom").count();
+    assert_eq!(bench.compiles(), of_add);
+    Ok(())
+}
+
+fn what_is_not_cached_runs_as_it_is() -> Result<(), Failed> {
+    let place = Place::new();
+    let real = place.script("real/opc", "echo \"$@\"; echo problem >&2; exit 7");
+    place.run(&["shim", "install", "shims", "--for", "opc"]).ended_with(0);
+    let path = format!("{}:{}", place.path("shims").display(), real.parent().unwrap().display());
+    let link = place.path("shims/opc");
+    let run = |args: &[&str], env: &[(&str, &str)]| {
+        let mut command = place.program(&link, args);
+        command.env("PATH", &path).envs(env.iter().copied());
+        crate::common::ran(&mut command)
+    };
+    let as_it_is = |ran: &crate::common::Ran, args: &str| {
+        assert_eq!((ran.stdout.trim_end(), ran.stderr.trim_end()), (args, "problem"), "{ran:?}");
+    };
+    as_it_is(&run(&["--help"], &[]).ended_with(7), "--help");
+    as_it_is(
+        &run(&["x.py", "--input_param=missing.json"], &[]).ended_with(7),
+        "x.py --input_param=missing.json",
+    );
+    // The arguments of opc are no arguments of opkeep.
+    as_it_is(&run(&["--version", "--", "-v"], &[]).ended_with(7), "--version -- -v");
+    let command = ["opc", "-v", "--", real.to_str().unwrap(), "--graph=x"];
+    place.run(&command).ended_with(7).says("not cached: it compiles a graph").prints("--graph=x");
+    // A store that cannot be used costs nothing.
+    place.write("task.json", r#"{"op_type": "Add", "op_list": [{"bin_filename": "Add_1"}]}"#);
+    let task = ["a.py", "--input_param=task.json", "--soc_version=Ascend910B1", "--output=out"];
+    let env = [("OPKEEP_CACHE_DIR", "/proc/nothing")];
+    let ran = run(&task, &env).ended_with(7);
+    assert!(ran.stdout.contains("--input_param=task.json") && ran.stderr.trim_end() == "problem", "{ran:?}");
+    let missing =
+        crate::common::ran(place.program(&link, &["x"]).env("PATH", place.path("shims"))).ended_with(2);
+    missing.says("`opc` is not on PATH, apart from links to this program");
+    Ok(())
+}
+
+fn a_file_of_another_program_is_not_replaced_by_a_link() -> Result<(), Failed> {
+    let place = Place::new();
+    place.script("shims/opc", "echo theirs");
+    place
+        .run(&["shim", "install", "shims"])
+        .ended_with(2)
+        .says("is not a link to this program: it stays as it is");
+    assert_eq!(fs::read_to_string(place.path("shims/opc")).unwrap().lines().last(), Some("echo theirs"));
+    Ok(())
+}
