@@ -201,7 +201,7 @@ fn a_removed_entry_from_the_remote_cache_is_explained() {
         .run(&args)
         .ended_with(0)
         .prints("1 miss: stored 2")
-        .prints(" on this host, and no longer stored\n    evicted or deleted\n");
+        .prints(" on this host, and no longer stored\n    the file is gone: ");
 }
 
 #[test]
