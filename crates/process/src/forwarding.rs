@@ -169,16 +169,19 @@ impl Outputs<'_> {
         came
     }
 
-    /// Forwards the rest of the output of a program that has ended, for at most `most`.
+    /// Forwards the rest of the output of a program that has ended, for at most `most`: one that its children have may never end. What
+    /// the program itself wrote is in the pipes, and so comes first.
     fn forward_rest(&mut self, most: Duration) {
         let began = Instant::now();
         loop {
-            while self.forward() {}
+            let came = self.forward();
             let left = most.saturating_sub(began.elapsed());
             if self.are_closed() || left.is_zero() {
                 return;
             }
-            self.wait(None::<&PipeReader>, left);
+            if !came {
+                self.wait(None::<&PipeReader>, left);
+            }
         }
     }
 

@@ -48,6 +48,21 @@ fn outputs(script: &str) -> (Forwarded, String, String) {
     (ended, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 
+/// A child that writes for ever does not hold the caller of a program that has ended.
+#[test]
+fn a_child_that_floods_is_left() {
+    let mut calls = 0;
+    let sink = &mut |_: Stream, _: &[u8]| {
+        calls += 1;
+        // Slower than the child writes, so that there is always more.
+        std::thread::sleep(Duration::from_millis(2));
+        if calls < 3000 { Ok(()) } else { Err(io::Error::other("still forwarding")) }
+    };
+    let ended = run("yes & exit 0", Sandbox::default(), &SignalRelay::new(), None, sink).unwrap();
+    assert_eq!((ended.status.code(), ended.is_complete), (Some(0), false));
+    assert!(calls < 3000, "{calls}");
+}
+
 #[test]
 fn outputs_are_separate_and_whole() {
     let (ended, out, err) = outputs("echo one; echo two >&2; sleep 0.05; printf three; exit 3");

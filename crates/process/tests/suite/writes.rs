@@ -167,7 +167,7 @@ fn a_named_descriptor_is_no_whole_file() {
 }
 
 #[test]
-fn a_change_by_another_hand_is_noticed() {
+fn a_change_by_another_program_is_noticed() {
     let bench = Bench::new();
     let file = bench.write("file", "one");
     rustix::fs::mkfifoat(rustix::fs::CWD, bench.path("work/turn"), 0o600.into()).unwrap();
