@@ -11,8 +11,11 @@ use crate::process::ProcessId;
 use crate::system::Fs;
 use rustix::io::Errno;
 
-/// A new file in the directory of its final name: without a name where the file system can, so that a kill leaves nothing; elsewhere with
-/// a temporary one. Removed when dropped, unless it was published; the copy in a forked child removes nothing.
+/// A new file in the directory of its final name: without a name where the file system can, so that a kill before it is published leaves
+/// nothing; elsewhere with a temporary one. Removed when dropped, unless it was published; the copy in a forked child removes nothing.
+///
+/// A kill while it is published may leave a file `.new-*`: between the two system calls by which it replaces an existing file, and, where
+/// files cannot be linked, while its bytes are copied.
 pub struct OutputFile {
     /// `None` after it was published.
     new: Option<NewFile>,
