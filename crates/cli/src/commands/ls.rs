@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use opkeep_digest::Digest;
 use opkeep_store::{Access, OpenEntry};
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
 use crate::commands::gc::args::{age, size};
 use crate::commands::gc::store::no_store;
@@ -220,13 +221,12 @@ fn table(kernels: &[ListedOutput]) -> Text {
     let rows = |longest| -> Vec<Vec<String>> {
         std::iter::once(head.clone()).chain(kernels.iter().map(|one| row(one, longest))).collect()
     };
-    let longest_line =
-        |text: &Text| text.as_str().lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let longest_line = |text: &Text| text.as_str().lines().map(|line| line.width()).max().unwrap_or(0);
     let whole = columns("", &rows(NAME_WIDTHS.1));
     match longest_line(&whole).checked_sub(width()) {
         None | Some(0) => whole,
         Some(over) => {
-            let longest = kernels.iter().map(|one| one.name.chars().count()).max().unwrap_or(0);
+            let longest = kernels.iter().map(|one| one.name.width()).max().unwrap_or(0);
             let longest = longest.min(NAME_WIDTHS.1).saturating_sub(over + 3).max(NAME_WIDTHS.0);
             columns("", &rows(longest))
         }

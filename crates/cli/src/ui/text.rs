@@ -6,6 +6,8 @@
 use std::fmt::{self, Display, Write};
 use std::path::Path;
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 pub(crate) use opkeep_text::counted;
 
 /// Escaped lines for the terminal.
@@ -151,7 +153,7 @@ pub(crate) fn columns(indent: &str, lines: &[Vec<String>]) -> Text {
     let lines: Vec<Vec<String>> =
         lines.iter().map(|line| line.iter().map(|cell| one_line(cell)).collect()).collect();
     let cells = lines.first().map_or(0, Vec::len);
-    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or_default();
+    let width = |at: usize| lines.iter().map(|line| line[at].width()).max().unwrap_or_default();
     let widths: Vec<usize> = (0..cells).map(width).collect();
     let is_right: Vec<bool> = (0..cells).map(|at| at > 0 && has_numbers(&lines, at)).collect();
     let mut text = Text::default();
@@ -175,15 +177,21 @@ fn has_numbers(lines: &[Vec<String>], at: usize) -> bool {
     below().all(|cell| cell.is_empty() || is_number(cell)) && cells().any(is_number)
 }
 
-/// Returns the blanks that fill `text` up to `width` or [`MAX_WIDTH`] characters. A width in a format string would be a
+/// Returns the blanks that fill `text` up to `width` or [`MAX_WIDTH`] columns of a terminal. A width in a format string would be a
 /// panic from 65,536 on, and names in a store may be longer.
 pub(crate) fn padding(text: &str, width: usize) -> String {
-    " ".repeat(width.min(MAX_WIDTH).saturating_sub(text.chars().count()))
+    " ".repeat(width.min(MAX_WIDTH).saturating_sub(text.width()))
 }
 
-/// Returns the first `limit` characters of `text`, with a mark if there are more.
+/// Returns the first characters of `text` that fit into `limit` columns of a terminal, with a mark if there are more. Characters that
+/// have no column of their own count, too, since a name may have any number of them.
 pub(crate) fn shortened(text: &str, limit: usize) -> String {
-    match text.char_indices().nth(limit) {
+    let mut width = 0;
+    let mut is_beyond = |letter: char| {
+        width += letter.width().unwrap_or(1).max(1);
+        width > limit
+    };
+    match text.char_indices().find(|(_, letter)| is_beyond(*letter)) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }

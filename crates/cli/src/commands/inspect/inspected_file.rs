@@ -6,6 +6,7 @@ use std::path::Path;
 use opkeep_validator::{ObjectOutline, Report};
 use serde::Serialize;
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
 
 use super::outline::{self, OutlineOutput};
 use crate::commands::verify::findings::{FindingOutput, finding_outputs, line};
@@ -57,7 +58,7 @@ impl InspectedFile {
 }
 
 pub(crate) fn file_text(path: &Path, file: &InspectedFile) -> Text {
-    let width = file.fields.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(28);
+    let width = file.fields.iter().map(|(name, _)| name.width()).max().unwrap_or(0).min(28);
     let mut text = Text::of(format_args!("{}: {}", path.display(), file.kind));
     for (name, value) in &file.fields {
         text.line(format_args!("  {name}{}  {value}", padding(name, width)));

@@ -67,6 +67,12 @@ fn numbers_are_aligned_to_the_right_and_words_to_the_left() {
             .collect();
     let expected = "name  type        size  key\na     Conv2D     9 KiB  3e8\nb     Add     11.5 KiB  aa6";
     assert_eq!(columns("", &lines).as_str(), expected);
+    // Chinese characters have two columns, combining ones none.
+    let lines =
+        [["卷积", "1"], ["e\u{301}", "22"], ["conv2d", "3"]].map(|line| line.map(str::to_owned).to_vec());
+    assert_eq!(columns("", &lines).as_str(), "卷积     1\ne\u{301}       22\nconv2d   3");
+    assert_eq!([shortened("卷积卷积", 5), shortened("卷积", 4)], ["卷积...", "卷积"]);
+    assert_eq!(shortened(&format!("e{}", "\u{301}".repeat(100)), 3), "e\u{301}\u{301}...");
     // No blank ends a line.
     let lines = [vec!["a".to_owned(), "b".to_owned()], vec!["abc".to_owned(), String::new()]];
     assert_eq!(columns("", &lines).as_str(), "a    b\nabc");
