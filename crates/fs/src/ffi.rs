@@ -17,9 +17,11 @@
 //!
 //! Spawned programs are not concerned: all lock files are closed on `exec`. A child that was made without handlers (`vfork`,
 //! `_Fork`, a direct system call) keeps the files until it executes a program or exits.
+//!
+//! And one more call: [`is_ignored_signal`].
 #![expect(
     unsafe_code,
-    reason = "handlers around a fork, and the end of descriptors in a child, are not in a safe library"
+    reason = "handlers around a fork, the end of descriptors in a child, and a signal's action are not in a safe library"
 )]
 
 use std::cell::{Cell, RefCell};
@@ -112,6 +114,18 @@ pub(crate) fn at_exit(act: extern "C" fn()) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::ErrorKind::OutOfMemory.into()),
     }
+}
+
+/// Whether this process ignores a signal now: unless it chose that itself, it was started so, as by `nohup`. False for a number that no
+/// signal has. Needs no `/proc`.
+pub fn is_ignored_signal(number: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action the call changes nothing; it writes the present one to `action`, or fails.
+    if unsafe { libc::sigaction(number, std::ptr::null(), action.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: the call wrote it.
+    unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 extern "C" fn before_fork() {
@@ -211,4 +225,18 @@ pub(crate) fn settled_forks() -> Option<u64> {
 /// Returns the number of forks between the first process and this one.
 pub(crate) fn generation() -> u64 {
     GENERATION.load(SeqCst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ignored_signal;
+
+    #[test]
+    fn an_ignored_signal_is_distinguished_from_others() {
+        // A Rust program ignores this one from its begin on; no program can ignore SIGKILL.
+        assert!(is_ignored_signal(libc::SIGPIPE));
+        for signal in [libc::SIGKILL, libc::SIGUSR2, 0, -1, 100_000] {
+            assert!(!is_ignored_signal(signal), "{signal}");
+        }
+    }
 }

@@ -64,6 +64,7 @@ pub use change_time::ChangeTimes;
 pub use clock::{Clock, FileClock, idle, unix};
 pub use date::{date_of_day, utc};
 pub use dir::{Dir, DirEntry, FileRead, Names};
+pub use ffi::is_ignored_signal;
 pub use fork_safe::ForkSafeCell;
 pub use limits::{has_no_locks, is_out_of_files, max_open_files};
 pub use lock::{FileLock, LockFile, TryLock};

@@ -1,12 +1,11 @@
 //! Interrupts (Ctrl-C): the build and its compilers end, and finished kernels are kept.
 
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError, mpsc};
 use std::time::Duration;
 
 use opkeep::BuildError;
 use opkeep_cache::RemoteError;
-use opkeep_fs::{CancelToken, Fs};
+use opkeep_fs::{CancelToken, is_ignored_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -15,13 +14,12 @@ pub(crate) const EXIT_CODE: u8 = 130;
 
 /// What signals cancel; without it, they end the process.
 static CANCEL: Mutex<Option<CancelToken>> = Mutex::new(None);
-/// More than the bytes that Linux reports about a process.
-const MAX_STATUS: u64 = 64 << 10;
 /// The longest time that the removal of temporary files takes when the process ends.
 const REMOVAL: Duration = Duration::from_secs(1);
 
-/// Makes an interrupt, a termination or a hang-up cancel `cancel`, from now on. A second signal ends the process at once. Signals
-/// that the process was started to ignore stay ignored.
+/// Makes an interrupt, a termination or a hang-up cancel `cancel`, from now on. A signal that
+/// comes after the first one was handled ends the process at once; the system merges equal ones that come before. Signals that the
+/// process was started to ignore stay ignored.
 pub(crate) fn cancel_on_signal(cancel: &CancelToken) {
     *cancelled_by_signals() = Some(cancel.clone());
     handle_signals();
@@ -41,11 +39,9 @@ pub(crate) fn end() {
 fn handle_signals() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| {
-        let ignored = ignored_signals(
-            &Fs::new().read_text(Path::new("/proc/self/status"), MAX_STATUS).unwrap_or_default(),
-        );
+        // As `nohup` ignores one, and shells for programs in the background.
         let mut handled = vec![SIGINT, SIGTERM, SIGHUP];
-        handled.retain(|signal| ignored >> (signal - 1) & 1 == 0);
+        handled.retain(|signal| !is_ignored_signal(*signal));
         let (ready, is_ready) = mpsc::channel();
         // Without the thread there is no handler either: then a signal ends the process and its compilers.
         let wait = move || {
@@ -59,13 +55,6 @@ fn handle_signals() {
             let _: Result<(), mpsc::RecvError> = is_ready.recv();
         }
     });
-}
-
-/// Returns the set of signals that this process was started to ignore, as `nohup` does, and shells for programs in
-/// the background; bit 0 is signal 1.
-fn ignored_signals(status: &str) -> u64 {
-    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or_default()
 }
 
 fn handle() {
@@ -94,18 +83,4 @@ pub(crate) fn is_cause_of(error: &anyhow::Error) -> bool {
         matches!(cause.downcast_ref(), Some(BuildError::Cancelled))
             || matches!(cause.downcast_ref(), Some(RemoteError::Cancelled))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ignored_signals_are_read_from_the_status() {
-        let status = "Name:\topkeep\nSigBlk:\t0000000000000002\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000004\n";
-        assert_eq!(ignored_signals(status), 1 << (SIGHUP - 1) | 1 << 12);
-        for status in ["", "SigIgn:", "SigIgn:\tx\n"] {
-            assert_eq!(ignored_signals(status), 0, "{status}");
-        }
-    }
 }
