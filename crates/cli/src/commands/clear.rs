@@ -9,6 +9,8 @@ use crate::ui::output::{ExitStatus, Output};
 
 /// The details of clear.
 const DETAILS: &str = "\
+Exit code 1: something could not be deleted, or no target of the store has the name of --target.
+
 Examples:
   opkeep clear --dry-run
     reports what would be deleted

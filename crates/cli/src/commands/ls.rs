@@ -130,7 +130,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     };
     let (now, cancel) = (SystemTime::now(), output.cancel_token());
     let (mut kernels, mut unreadable) = (Vec::new(), 0);
-    for (name, target) in args.target.stores(&store)? {
+    let targets = args.target.stores(&store)?;
+    let reason = if targets.is_empty() { Some(args.target.none_chosen(&store)?.0) } else { None };
+    for (name, target) in targets {
         let read = |entry: &OpenEntry<'_>| Some(listed(&name, entry, now)).filter(|one| args.wants(one));
         let ReadHeads { read, unread } = read_heads(&target, threads(None), &cancel, read)?;
         if let Some(problem) = unread.problem() {
@@ -151,6 +153,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let (count, sum) = (kernels.len(), kernels.iter().map(|one| one.bytes).sum());
     kernels.truncate(args.limit.map_or(usize::MAX, NonZeroUsize::get));
     let mut text = table(&kernels);
+    text.extend(reason.map(Text::of));
     let listed = match kernels.len() {
         some if some < count => format!("{some} of {}", counted(count, "kernel")),
         _ => counted(count, "kernel"),

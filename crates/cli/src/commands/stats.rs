@@ -83,6 +83,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     for (_, target) in stores.iter().filter(|_| args.zero) {
         target.reset_statistics()?;
     }
+    if targets.is_empty() {
+        text.line(args.target.none_chosen(&store)?.0);
+    }
     if targets.len() > 1 {
         text.line("in all");
         text.append(&counts_text(&total, targets.iter().map(|target| target.unsent).sum()));
@@ -110,7 +113,7 @@ struct StatsOutput {
     max_entries: Option<u64>,
     remain_percent: u8,
     targets: Vec<TargetOutput>,
-    /// The sums over all targets.
+    /// The sums over these targets.
     total: CountersOutput,
 }
 

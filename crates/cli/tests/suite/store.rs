@@ -1,5 +1,7 @@
 //! The limits, the eviction and the statistics of a store.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
 use crate::common::{Place, Ran, SQUARE, square_of};
@@ -81,11 +83,22 @@ fn a_target_is_cleared_and_no_eviction_is_counted() {
         assert_eq!(names(&[command, &["--target", "*"]].concat()), all, "{command:?}");
     }
     assert_eq!(place.run(&["ls", "--target", "CPU*", "--format", "json"]).json()["kernels_count"], 1);
-    for command in ["gc", "clear"] {
-        let ran = place.run(&[command, "--target", "cpu"]).ended_with(0);
-        let named = all.join(", ");
-        assert_eq!(ran.stdout, format!("the store has no kernels for cpu, but for {named}\n"), "{ran:?}");
+    // A name that no target has is a mistake where something was to be deleted; a pattern may match none.
+    for (command, status) in [("gc", 1), ("clear", 1), ("stats", 0), ("ls", 0)] {
+        for (wanted, status) in [("cpu", status), ("gpu*", 0)] {
+            let ran = place.run(&[command, "--target", wanted]).ended_with(status);
+            let reason = format!("the store has no kernels for {wanted}, but for {}\n", all.join(", "));
+            assert!(ran.stdout.starts_with(&reason), "{command}: {ran:?}");
+        }
     }
+    // Targets that are not asked for are not opened: one that other users may write to prevents nothing.
+    let other = place.path("cache/v1").join(all.iter().find(|name| !name.starts_with("cpu")).unwrap());
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o777)).unwrap();
+    for command in [&["stats"][..], &["gc"], &["ls"], &["clear", "--dry-run"]] {
+        place.run(&[command, &["--target", "cpu*"]].concat()).ended_with(0);
+        assert_ne!(place.run(command).code, Some(0), "{command:?}");
+    }
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
     place.run(&["gc", "run", "--target", "cpu"]).ended_with(2).says("cannot be used with");
     assert_eq!(place.entries().len(), 2);
 

@@ -27,7 +27,8 @@ unused first. Files that were used in the last half hour, are open or locked, or
 always stay. Sizes in an op_cache.ini without adk_version and ops_version count here, although CANN
 ignores them.
 
-Exit code 1: something could not be deleted or read; 2: there is no such cache.
+Exit code 1: something could not be deleted or read, or no target of the store has the name of
+--target; 2: there is no such cache.
 
 Examples:
   opkeep gc --dry-run

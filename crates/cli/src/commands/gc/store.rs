@@ -32,7 +32,9 @@ pub(crate) fn evict(
         targets.push(target_output(&name, &report));
     }
     if targets.is_empty() {
-        text.line(filter.none_chosen(&store)?);
+        let (reason, status) = filter.none_chosen(&store)?;
+        text.line(reason);
+        exit_status = status;
     }
     let root = json::path(store.root());
     output.print_result(&text, &EvictOutput { root, dry_run: options.dry_run, targets })?;
