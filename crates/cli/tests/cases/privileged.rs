@@ -240,6 +240,19 @@ fn unusable_stores() -> Result<(), Failed> {
     );
     let trusted = row(&doctor(&["--trusted-owner", "12345"]), "store");
     assert!(trusted.contains("\"ok\"") && trusted.contains("1 target"), "{trusted}");
+    // Of one target only, too.
+    let status = Command::new("chown").args(["-R", "0"]).arg(&store).status();
+    assert!(status.unwrap().success());
+    let status = Command::new("chown")
+        .arg("12345")
+        .arg(store.join("v1").join(format!("cpu-{}", std::env::consts::ARCH)))
+        .status();
+    assert!(status.unwrap().success());
+    let untrusted = doctor(&[]).to_string();
+    assert!(
+        untrusted.contains("are built and not kept") && untrusted.contains("--trusted-owner 12345 trusts"),
+        "{untrusted}"
+    );
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use opkeep_testkit::caches::age;
+use opkeep_testkit::caches::{Rank, age};
 use opkeep_testkit::toolkit::{Part, Toolkit};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -56,6 +56,34 @@ fn a_host_that_builds_is_well_and_nothing_stays() {
     assert_eq!((everything(), status(&ran, "store")), (before, "ok".to_owned()));
     let text = place.run_with(&["doctor"], &[("ASCEND_HOME_PATH", &cann)]).ended_with(0);
     assert!(text.stdout.lines().last().unwrap().starts_with("builds can work"), "{text:?}");
+}
+
+/// A target that builds cannot write to is named, with what helps; it is a problem only of a user who builds for it.
+#[test]
+fn a_target_that_is_not_trusted_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::untouched();
+    let cann = without_cann(&place);
+    let env = [("ASCEND_HOME_PATH", &*cann)];
+    place.run(&["build", SQUARE, "--target", "cpu", "--no-kernel-meta"]).ended_with(0);
+    let rank = Rank::new(0);
+    rank.square(7).write(&rank.dir(&place.path("run"))).unwrap();
+    place.run(&["import", "run"]).ended_with(0);
+    let stats = place.run(&["stats", "--format", "json"]).ended_with(0).json();
+    let names = stats["targets"].as_array().unwrap().iter().map(|one| one["target"].as_str().unwrap());
+    let name = names.filter(|name| !name.starts_with("cpu")).collect::<String>();
+    let other = place.path("cache/v1").join(&name);
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o777)).unwrap();
+    for (args, expected) in
+        [(&[][..], "problem"), (&["--target", "cpu"], "note"), (&["--target", &name], "problem")]
+    {
+        let ran = doctor(&place, args, &env);
+        let checks = ran.json()["checks"].as_array().unwrap().clone();
+        let finding = format!("kernels for {name} are built and not kept: ");
+        let row = checks.iter().find(|row| row["finding"].as_str().unwrap().starts_with(&finding)).unwrap();
+        assert_eq!(row["status"], expected, "{args:?} {row}");
+        assert!(!row["help"].as_array().unwrap().is_empty(), "{row}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use opkeep_store::{Access, Store, StoreError};
 use super::row::Row;
 use crate::flags::compile::CompileArgs;
 use crate::setup;
-use crate::ui::hints::OTHER_STORE;
+use crate::ui::hints::{OTHER_STORE, hints};
 use crate::ui::text::{bytes, counted, shell_quoted};
 
 /// Less free space is worth a note: builds store kernels as long as there is some.
@@ -51,11 +51,8 @@ pub(super) fn rows(common: &CompileArgs) -> Vec<Row> {
             rows.extend(warnings.chain(foreign).map(|warning| Row::note("store", warning)));
             if mode.writes() {
                 let check = |name: &String| store.target(name)?.check_directories();
-                let errors = names.iter().filter_map(|name| check(name).err());
-                rows.extend(errors.map(|error| {
-                    let finding = format!("kernels are built and not kept: {error}");
-                    Row::problem("store", finding).help(OTHER_STORE)
-                }));
+                let errors = names.iter().filter_map(|name| Some((name, check(name).err()?)));
+                rows.extend(errors.map(|(name, error)| not_kept(name, error, common)));
             }
             Some(store.root().to_owned())
         }
@@ -67,6 +64,24 @@ pub(super) fn rows(common: &CompileArgs) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// Returns the row of a target whose kernels a build cannot store: a problem unless the user asks about another target.
+fn not_kept(name: &str, error: StoreError, common: &CompileArgs) -> Row {
+    let is_asked = !common.chooses_target() || is_store_of(name, common.target());
+    let finding = format!("kernels for {name} are built and not kept: {error}");
+    let mut help = hints(&error.into());
+    if help.is_empty() {
+        help.push(OTHER_STORE.to_owned());
+    }
+    let row = if is_asked { Row::problem("store", finding) } else { Row::note("store", finding) };
+    help.into_iter().fold(row, Row::help)
+}
+
+/// Whether the store keeps the kernels for `target` under `name`, which for CPUs has the architecture, too: `cpu-x86_64` for `cpu`.
+fn is_store_of(name: &str, target: &str) -> bool {
+    let (name, target) = (name.to_ascii_lowercase(), target.to_ascii_lowercase());
+    name.strip_prefix(&target).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 fn missing(root: &Path, must_be_there: bool) -> Row {
