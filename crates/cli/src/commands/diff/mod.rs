@@ -10,7 +10,7 @@ use opkeep_fs::Fs;
 use serde::Serialize;
 
 use self::contents::{Content, Contents, of_files, of_store};
-use crate::commands::inspect::fields_of;
+use crate::commands::inspect::{FieldKind, fields_of};
 use crate::config::Settings;
 use crate::input::store::StorePath;
 use crate::input::{can_read, read_file};
@@ -81,9 +81,15 @@ struct NotComparedOutput {
 #[derive(Serialize)]
 struct ChangeOutput {
     field: String,
+    /// A descriptor may have a field whose name begins as that of a section.
+    #[serde(skip)]
+    kind: FieldKind,
     a: Option<String>,
     b: Option<String>,
 }
+
+/// The fields of a file by their names.
+type Fields = BTreeMap<String, (FieldKind, String)>;
 
 /// The maximum number of names of each kind, and of characters of a value, in text.
 const MAX_LISTED: usize = 50;
@@ -136,7 +142,7 @@ fn files(a: &Path, b: &Path) -> anyhow::Result<(DiffOutput, Text)> {
     diff.changes = changes(&fields_of(a)?, &fields_of(b)?);
     text.line(format_args!("- {}, {}", a.display(), counted(one.len(), "byte")));
     text.line(format_args!("+ {}, {}", b.display(), counted(other.len(), "byte")));
-    for ChangeOutput { field, a, b } in diff.changes.iter().take(MAX_CHANGES) {
+    for ChangeOutput { field, a, b, .. } in diff.changes.iter().take(MAX_CHANGES) {
         text.line(field);
         a.iter().for_each(|value| text.line(format_args!("  - {}", shortened(value, MAX_VALUE))));
         b.iter().for_each(|value| text.line(format_args!("  + {}", shortened(value, MAX_VALUE))));
@@ -156,9 +162,8 @@ fn files(a: &Path, b: &Path) -> anyhow::Result<(DiffOutput, Text)> {
 
 /// `2 sections, 1 symbol and 3 other fields`.
 fn kinds(changes: &[ChangeOutput]) -> String {
-    let of = |kind: &str| changes.iter().filter(|change| change.field.starts_with(kind)).count();
-    let (sections, symbols) = (of("section "), of("symbol "));
-    let others = changes.len() - sections - symbols;
+    let of = |kind: FieldKind| changes.iter().filter(|change| change.kind == kind).count();
+    let (sections, symbols, others) = (of(FieldKind::Section), of(FieldKind::Symbol), of(FieldKind::Other));
     let field = if others == changes.len() { "field" } else { "other field" };
     let counts = [(sections, "section"), (symbols, "symbol"), (others, field)];
     let counts: Vec<String> =
@@ -170,16 +175,17 @@ fn kinds(changes: &[ChangeOutput]) -> String {
 }
 
 /// Returns the fields that differ, in the order of their names.
-fn changes(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> Vec<ChangeOutput> {
-    let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let change = |field: &String| ChangeOutput {
-        field: field.clone(),
-        a: a.get(field).cloned(),
-        b: b.get(field).cloned(),
+fn changes(a: &Fields, b: &Fields) -> Vec<ChangeOutput> {
+    let kinds = a.iter().chain(b).map(|(name, (kind, _))| (name, *kind));
+    let names: BTreeMap<&String, FieldKind> = kinds.collect();
+    let value = |fields: &Fields, name: &String| fields.get(name).map(|(_, value)| value.clone());
+    let change = |(name, kind): (&String, FieldKind)| ChangeOutput {
+        field: name.clone(),
+        kind,
+        a: value(a, name),
+        b: value(b, name),
     };
-    names.into_iter().filter(|name| a.get(*name) != b.get(*name)).map(change).collect()
+    names.into_iter().map(change).filter(|change| change.a != change.b).collect()
 }
 
 /// Compares what is in two directories or stores.
@@ -211,31 +217,7 @@ fn directories(
             .collect(),
         ..DiffOutput::default()
     };
-    let mut text = Text::default();
-    let more = |count| format!("  and {count} more");
-    for (dir, only) in [(a, &diff.only_a), (b, &diff.only_b)] {
-        if !only.is_empty() {
-            text.line(format_args!("only in {}:", dir.display()));
-            text.list(only.iter().map(|name| format!("  {name}")), MAX_LISTED, more);
-        }
-    }
-    if !differing.is_empty() {
-        text.line("in both, with different content:");
-        let line = |(name, content, other): &(&String, &Content, &Content)| {
-            format!("  {name} ({} and {})", bytes(content.bytes), bytes(other.bytes))
-        };
-        text.list(differing.iter().map(line), MAX_LISTED, more);
-        if kind == "directories" {
-            let name = differing[0].0;
-            let quoted = |dir: &Path| shell_quoted(&dir.join(name).to_string_lossy());
-            text.line(format_args!("`opkeep diff {} {}` shows how", quoted(a), quoted(b)));
-        }
-    }
-    if !diff.not_compared.is_empty() {
-        text.line("not compared:");
-        let line = |one: &NotComparedOutput| format!("  {} ({})", one.name, one.reason);
-        text.list(diff.not_compared.iter().map(line), MAX_LISTED, more);
-    }
+    let mut text = names(&diff, &differing, a, b);
     let what = if kind == "stores" { "entry" } else { "file" };
     let differ = [diff.only_a.len(), diff.only_b.len(), diff.differing.len()].iter().any(|count| *count > 0);
     let same = !differ && diff.not_compared.is_empty();
@@ -258,6 +240,36 @@ fn directories(
     (diff, text)
 }
 
+/// Returns what only one of them has, what differs, and what was not compared.
+fn names(diff: &DiffOutput, differing: &[(&String, &Content, &Content)], a: &Path, b: &Path) -> Text {
+    let mut text = Text::default();
+    let more = |count| format!("  and {count} more");
+    for (dir, only) in [(a, &diff.only_a), (b, &diff.only_b)] {
+        if !only.is_empty() {
+            text.line(format_args!("only in {}:", dir.display()));
+            text.list(only.iter().map(|name| format!("  {name}")), MAX_LISTED, more);
+        }
+    }
+    if !differing.is_empty() {
+        text.line("in both, with different content:");
+        let line = |(name, content, other): &(&String, &Content, &Content)| {
+            format!("  {name} ({} and {})", bytes(content.bytes), bytes(other.bytes))
+        };
+        text.list(differing.iter().map(line), MAX_LISTED, more);
+        if diff.kind == "directories" {
+            let name = differing[0].0;
+            let quoted = |dir: &Path| shell_quoted(&dir.join(name).to_string_lossy());
+            text.line(format_args!("`opkeep diff {} {}` shows how", quoted(a), quoted(b)));
+        }
+    }
+    if !diff.not_compared.is_empty() {
+        text.line("not compared:");
+        let line = |one: &NotComparedOutput| format!("  {} ({})", one.name, one.reason);
+        text.list(diff.not_compared.iter().map(line), MAX_LISTED, more);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests make files")]
@@ -276,6 +288,28 @@ mod tests {
         let (target, key) = (store.target("cpu").unwrap(), Digest::of(b"key"));
         target.put(&key, &EntryBuilder::new(1).eager("object", b"object")).unwrap();
         target.path(&key)
+    }
+
+    #[test]
+    fn changes_are_counted_by_their_kind_and_not_by_their_name() {
+        let fields = |value: &str, kinds: &[(FieldKind, &str)]| -> Fields {
+            kinds.iter().map(|(kind, name)| ((*name).to_owned(), (*kind, value.to_owned()))).collect()
+        };
+        let all = [
+            (FieldKind::Other, "section a"),
+            (FieldKind::Other, "symbol a"),
+            (FieldKind::Section, "section b"),
+            (FieldKind::Symbol, "symbol b"),
+        ];
+        let count = |a: &Fields, b: &Fields| kinds(&changes(a, b));
+        assert_eq!(count(&fields("1", &all[..2]), &fields("2", &all[..2])), "2 fields");
+        assert_eq!(count(&fields("1", &all), &fields("2", &all)), "1 section, 1 symbol and 2 other fields");
+        // Of a field that only one of them has.
+        assert_eq!(count(&fields("1", &all[..3]), &fields("1", &all[..2])), "1 section");
+        assert_eq!(
+            count(&fields("1", &all[..1]), &fields("1", &all)),
+            "1 section, 1 symbol and 1 other field"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
-use super::outline::{self, OutlineOutput};
+use super::outline::{self, FieldKind, OutlineOutput};
 use crate::commands::verify::findings::{FindingOutput, finding_outputs, line};
 use crate::ui::json;
 use crate::ui::text::{Text, padding};
@@ -38,8 +38,9 @@ impl InspectedFile {
     }
 
     /// Returns all fields, and one for each section and each symbol of an object.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = (String, String)> {
-        self.fields.iter().cloned().chain(self.outline.iter().flat_map(outline::fields))
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (FieldKind, String, String)> {
+        let own = self.fields.iter().map(|(name, value)| (FieldKind::Other, name.clone(), value.clone()));
+        own.chain(self.outline.iter().flat_map(outline::fields))
     }
 
     /// Adds the sections and symbols of `bytes`, if they are an ELF object.

@@ -32,6 +32,7 @@ use crate::ui::json::{FileError, OrError};
 use crate::ui::output::{ExitStatus, Output, chain};
 use crate::ui::text::Text;
 use inspected_file::{FileOutput, InspectedFile, file_text};
+pub(crate) use outline::FieldKind;
 
 /// The details of inspect.
 const DETAILS: &str = "\
@@ -111,32 +112,32 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 }
 
 /// Returns the fields of one file, with its problems and findings, for a comparison.
-pub(crate) fn fields_of(path: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+pub(crate) fn fields_of(path: &Path) -> anyhow::Result<BTreeMap<String, (FieldKind, String)>> {
     Ok(comparable(&inspect_file(path)?))
 }
 
 /// Returns all that is said of the parts of a file, by names. The second field with a name and the following ones have numbers.
-fn comparable(parts: &[(PathBuf, InspectedFile)]) -> BTreeMap<String, String> {
+fn comparable(parts: &[(PathBuf, InspectedFile)]) -> BTreeMap<String, (FieldKind, String)> {
     let mut fields = BTreeMap::new();
     let mut numbers: HashMap<String, usize> = HashMap::new();
-    let mut add = |name: String, value: String| {
+    let mut add = |kind: FieldKind, name: String, value: String| {
         let number = numbers.entry(name.clone()).or_default();
         loop {
             *number += 1;
             let numbered = if *number == 1 { name.clone() } else { format!("{name} ({number})") };
             // A field may have such a name of its own.
             if let Entry::Vacant(place) = fields.entry(numbered) {
-                place.insert(value);
+                place.insert((kind, value));
                 return;
             }
         }
     };
     for (at, (_, file)) in parts.iter().enumerate() {
         let place = |name: &str| if at == 0 { name.to_owned() } else { format!("part {at}: {name}") };
-        file.fields().for_each(|(name, value)| add(place(&name), value));
-        file.problems.iter().for_each(|problem| add(place("problem"), problem.clone()));
+        file.fields().for_each(|(kind, name, value)| add(kind, place(&name), value));
+        file.problems.iter().for_each(|problem| add(FieldKind::Other, place("problem"), problem.clone()));
         for finding in file.report.iter().flat_map(|report| &report.findings) {
-            add(place(&format!("finding {}", finding.code())), finding.to_string());
+            add(FieldKind::Other, place(&format!("finding {}", finding.code())), finding.to_string());
         }
     }
     fields
@@ -282,7 +283,10 @@ mod tests {
         let fields: Vec<_> = with(&["a", "b"]).into_iter().collect();
         let expected =
             [("part", "1"), ("part (2)", "2"), ("part (3)", "3"), ("problem", "a"), ("problem (2)", "b")];
-        assert_eq!(fields, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(
+            fields,
+            expected.map(|(name, value)| (name.to_owned(), (FieldKind::Other, value.to_owned())))
+        );
         assert_ne!(with(&["a", "b"]), with(&["c", "b"]));
 
         let dir = tempfile::tempdir().unwrap();

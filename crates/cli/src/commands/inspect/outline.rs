@@ -13,15 +13,27 @@ const MAX_NAME: usize = 100;
 /// The maximum number of characters of a section's name beside a symbol.
 const MAX_SECTION: usize = 80;
 
-/// Returns a name and a value for each section and each symbol, with its size and its digest.
-pub(super) fn fields(outline: &ObjectOutline) -> impl Iterator<Item = (String, String)> {
+/// What a field is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldKind {
+    /// The file, or something in it that has a name of its own choice.
+    Other,
+    /// A section of an object.
+    Section,
+    /// A symbol of an object.
+    Symbol,
+}
+
+/// Returns the kind, a name and a value for each section and each symbol, with its size and its digest.
+pub(super) fn fields(outline: &ObjectOutline) -> impl Iterator<Item = (FieldKind, String, String)> {
     let places: Vec<String> = outline.sections.iter().map(|section| place(&section.name)).collect();
     let sections = outline.sections.iter().map(|SectionOutline { name, bytes, digest, .. }| {
-        (format!("section {name}"), with_digest(counted(*bytes, "byte"), *digest))
+        (FieldKind::Section, format!("section {name}"), with_digest(counted(*bytes, "byte"), *digest))
     });
     let symbols = outline.symbols.iter().map(move |symbol| {
         let place = symbol.section.and_then(|at| places.get(at)).map_or("undefined", String::as_str);
-        (format!("symbol {}", symbol.name), with_digest(symbol_text(symbol, place), symbol.digest))
+        let value = with_digest(symbol_text(symbol, place), symbol.digest);
+        (FieldKind::Symbol, format!("symbol {}", symbol.name), value)
     });
     sections.chain(symbols)
 }
