@@ -46,6 +46,11 @@ impl Settings {
         self.0.loaded.get_or_init(|| load::load(self.0.named.get().map(PathBuf::as_path)))
     }
 
+    /// Returns the file that `--config` names.
+    pub(crate) fn named(&self) -> Option<&std::path::Path> {
+        self.0.named.get().map(PathBuf::as_path)
+    }
+
     /// Reads one file, and no variables, in place of [`load`](Self::load).
     #[cfg(test)]
     pub(crate) fn load_file(&self, path: &std::path::Path) -> &Loaded {

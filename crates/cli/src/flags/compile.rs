@@ -17,6 +17,7 @@ use crate::config::table::{
     CANN, CANN_DRIVER, CC, DEADLINE, JOBS, NICE, STORE_MODE, TARGET, TOOLCHAIN_INPUTS,
 };
 use crate::config::value::Value;
+use crate::ui::text::path_argument;
 
 /// Flags that building and running share.
 #[derive(Clone, Debug, clap::Args)]
@@ -118,7 +119,7 @@ impl CompileArgs {
     }
 
     /// Returns the flags that decide which kernels are looked for, and in which store, as they were given. `None` if there are others than
-    /// the usual ones.
+    /// the usual ones, or one is no text. A new flag is to be added here, or to be named as one that decides nothing of that.
     pub(crate) fn key_flags(&self) -> Option<Vec<String>> {
         let Self {
             target,
@@ -129,19 +130,28 @@ impl CompileArgs {
             toolchain_inputs,
             op_debug_level,
             op_debug_config,
-            ..
+            jobs: _,
+            fail_fast: _,
+            nice: _,
+            deadline: _,
+            cache_mode: _,
+            // The kernels are the same.
+            cann_driver: _,
+            // That of the store.
+            config: _,
         } = self;
         if !toolchain_inputs.is_empty() || op_debug_level.is_some() || op_debug_config.is_some() {
             return None;
         }
-        let text = |path: &PathBuf| path.to_string_lossy().into_owned();
         let mut flags = Vec::new();
         let mut add = |name: &str, value: String| flags.extend([name.to_owned(), value]);
         target.iter().for_each(|target| add("--target", target.clone()));
-        store.cache_dir.iter().for_each(|dir| add("--op_compiler_cache_dir", text(dir)));
         dims.iter().for_each(|(name, size)| add("--dim", format!("{name}={size}")));
         options.iter().for_each(|(name, value)| add("--option", format!("{name}={value}")));
-        cann.iter().for_each(|dir| add("--cann", text(dir)));
+        if let Some(dir) = cann {
+            add("--cann", path_argument(dir)?);
+        }
+        flags.extend(store.given_flags()?);
         Some(flags)
     }
 

@@ -214,6 +214,13 @@ pub(crate) fn shell_quoted(path: &str) -> String {
     }
 }
 
+/// Returns a path as an argument of a command, to be [quoted](shell_quoted): no flag, although its name may begin as one. `None` if it
+/// is not UTF-8, since its text would name another path.
+pub(crate) fn path_argument(path: &Path) -> Option<String> {
+    let path = path.to_str()?;
+    Some(if path.starts_with('-') { format!("./{path}") } else { path.to_owned() })
+}
+
 /// Returns a number of bytes as text with a unit.
 pub(crate) fn bytes(bytes: u64) -> String {
     match bytes {

@@ -203,6 +203,20 @@ fn missing_kernels_are_named_once() {
         .run(&[&line[..], &["--cache-dir", "cache"]].concat())
         .ended_with(1)
         .prints("`opkeep explain net --target cpu --op_compiler_cache_dir cache` states");
+    // What decides whose kernels are used, too; and an input is no flag, although its name begins as one.
+    place.write("-net/1.info", crate::common::square_of(1));
+    place.write("-settings.toml", "");
+    let flags =
+        ["--target", "cpu", "--trusted-owner", "12", "--trusted-owner", "13", "--config", "./-settings.toml"];
+    let ran = place
+        .run(&[&["build", "./-net", "--cache-mode", "require", "--no-kernel-meta"], &flags[..]].concat());
+    let command = format!("explain ./-net {}", flags.join(" "));
+    ran.ended_with(1).prints(&format!("`opkeep {command}` states"));
+    place.run(&command.split(' ').collect::<Vec<_>>()).ended_with(0);
+    let ran = place.run(
+        &[&["build", "--cache-mode", "require", "--no-kernel-meta"], &flags[..], &["--", "-net"]].concat(),
+    );
+    ran.ended_with(1).prints(&format!("`opkeep {command}` states"));
     let explaining = place.run(&[&line[..], &["--explain"]].concat()).ended_with(1);
     assert!(!explaining.stdout.contains("opkeep explain"), "{explaining:?}");
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use opkeep::{BuildReport, KernelError, KernelReport};
 
 use crate::flags::compile::CompileArgs;
-use crate::ui::text::{by_reason, counted, shell_quoted};
+use crate::ui::text::{by_reason, counted, path_argument, shell_quoted};
 
 /// The maximum number of kernels that are named for a reason.
 const NAMED: usize = 3;
@@ -59,13 +59,13 @@ pub(crate) fn explanation<'a>(
     has_other_flags: bool,
 ) -> String {
     let what = "states what differs from what is stored";
-    match common.key_flags() {
-        Some(flags) if inputs.len() <= MAX_INPUTS && !has_other_flags => {
-            let inputs = inputs.map(|input| input.to_string_lossy().into_owned());
-            let words: Vec<String> =
-                inputs.chain(flags).map(|word| format!(" {}", shell_quoted(&word))).collect();
-            format!("`opkeep explain{}` {what}", words.concat())
+    let is_short = inputs.len() <= MAX_INPUTS && !has_other_flags;
+    let arguments = || Some((inputs.map(path_argument).collect::<Option<Vec<_>>>()?, common.key_flags()?));
+    match is_short.then(arguments).flatten() {
+        Some((inputs, flags)) => {
+            let words = inputs.iter().chain(&flags).map(|word| format!(" {}", shell_quoted(word)));
+            format!("`opkeep explain{}` {what}", words.collect::<String>())
         }
-        _ => format!("`opkeep explain` with the same inputs, options and remote cache {what}"),
+        None => format!("`opkeep explain` with the same inputs, options and remote cache {what}"),
     }
 }

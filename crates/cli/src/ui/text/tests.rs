@@ -53,9 +53,26 @@ fn a_shell_reads_a_quoted_path_as_it_is() {
 }
 
 #[test]
+fn a_path_is_an_argument_and_no_flag() {
+    use std::os::unix::ffi::OsStrExt;
+    for (path, expected) in
+        [("-x.onnx", "./-x.onnx"), ("--", "./--"), ("a/-x", "a/-x"), ("/-x", "/-x"), ("x", "x")]
+    {
+        assert_eq!(path_argument(Path::new(path)).as_deref(), Some(expected));
+    }
+    assert_eq!(path_argument(Path::new(std::ffi::OsStr::from_bytes(b"a\xff"))), None);
+}
+
+#[test]
 fn cells_are_aligned_by_their_displayed_width() {
     let lines = [vec!["a\n".to_owned(), "1".to_owned()], vec!["abcd".to_owned(), "22".to_owned()]];
     assert_eq!(columns("  ", &lines).as_str(), "  a\\n    1\n  abcd  22");
+    // Chinese characters have two columns, combining ones none.
+    let lines =
+        [["卷积", "1"], ["e\u{301}", "22"], ["conv2d", "3"]].map(|line| line.map(str::to_owned).to_vec());
+    assert_eq!(columns("", &lines).as_str(), "卷积     1\ne\u{301}       22\nconv2d   3");
+    assert_eq!([shortened("卷积卷积", 5), shortened("卷积", 4)], ["卷积...", "卷积"]);
+    assert_eq!(shortened(&format!("e{}", "\u{301}".repeat(100)), 3), "e\u{301}\u{301}...");
 }
 
 #[test]
@@ -67,12 +84,6 @@ fn numbers_are_aligned_to_the_right_and_words_to_the_left() {
             .collect();
     let expected = "name  type        size  key\na     Conv2D     9 KiB  3e8\nb     Add     11.5 KiB  aa6";
     assert_eq!(columns("", &lines).as_str(), expected);
-    // Chinese characters have two columns, combining ones none.
-    let lines =
-        [["卷积", "1"], ["e\u{301}", "22"], ["conv2d", "3"]].map(|line| line.map(str::to_owned).to_vec());
-    assert_eq!(columns("", &lines).as_str(), "卷积     1\ne\u{301}       22\nconv2d   3");
-    assert_eq!([shortened("卷积卷积", 5), shortened("卷积", 4)], ["卷积...", "卷积"]);
-    assert_eq!(shortened(&format!("e{}", "\u{301}".repeat(100)), 3), "e\u{301}\u{301}...");
     // No blank ends a line.
     let lines = [vec!["a".to_owned(), "b".to_owned()], vec!["abc".to_owned(), String::new()]];
     assert_eq!(columns("", &lines).as_str(), "a    b\nabc");
