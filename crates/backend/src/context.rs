@@ -21,6 +21,7 @@ pub struct Context<'a> {
     pub cancel: &'a CancelToken,
     /// The time by which the call must return, if there is one.
     pub deadline: Option<Instant>,
+    began: Instant,
     diagnostics: &'a dyn Diagnostics,
 }
 
@@ -31,7 +32,7 @@ impl<'a> Context<'a> {
         cancel: &'a CancelToken,
         diagnostics: &'a dyn Diagnostics,
     ) -> Self {
-        Self { files, cancel, deadline: None, diagnostics }
+        Self { files, cancel, deadline: None, began: Instant::now(), diagnostics }
     }
 
     /// The same context with a deadline.
@@ -45,7 +46,27 @@ impl<'a> Context<'a> {
         self.diagnostics.warn(text.to_string());
     }
 
-    /// Checks that the call is not cancelled.
+    /// Checks that the call is neither cancelled nor past its deadline. A backend that starts no process calls it at the
+    /// start of a compile and within each loop of it. `command` names the compile in the error.
+    ///
+    /// # Errors
+    /// [`BackendError::Cancelled`], otherwise [`BackendError::TimedOut`].
+    pub fn check_running(&self, command: impl Display) -> Result<(), BackendError> {
+        self.check_cancelled()?;
+        if self.deadline.is_none_or(|deadline| Instant::now() < deadline) {
+            return Ok(());
+        }
+        let seconds = self.began.elapsed().as_secs_f64();
+        Err(BackendError::TimedOut {
+            command: command.to_string(),
+            seconds,
+            log_tail: String::new(),
+            log: None,
+        })
+    }
+
+    /// Checks that the call is not cancelled. It does not regard the deadline, as [`Context::check_running`] does: a call
+    /// that waits for something in small steps, with a deadline of its own, uses this one.
     ///
     /// # Errors
     /// [`BackendError::Cancelled`].
@@ -80,5 +101,42 @@ pub trait Diagnostics: Send + Sync {
 impl<F: Fn(String) + Send + Sync> Diagnostics for F {
     fn warn(&self, text: String) {
         self(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use opkeep_digest::Digest;
+
+    use super::*;
+
+    struct NoFiles;
+
+    impl FileDigests for NoFiles {
+        fn digest(&self, _: &Path) -> io::Result<Digest> {
+            Err(io::ErrorKind::NotFound.into())
+        }
+    }
+
+    #[test]
+    fn a_running_call_ends_by_cancellation_first_and_by_its_deadline() {
+        let (cancel, silent) = (CancelToken::default(), |_: String| {});
+        let cx = Context::new(&NoFiles, &cancel, &silent);
+        let now = Instant::now();
+        assert!(cx.check_running("a template").is_ok());
+        assert!(cx.with_deadline(now.checked_add(Duration::from_secs(3600))).check_running("x").is_ok());
+        match cx.with_deadline(Some(now)).check_running("a template") {
+            Err(BackendError::TimedOut { command, .. }) => assert_eq!(command, "a template"),
+            other => panic!("expected TimedOut, found {other:?}"),
+        }
+        assert!(cx.with_deadline(Some(now)).check_cancelled().is_ok());
+        cancel.cancel();
+        let cancelled = cx.with_deadline(Some(now)).check_running("a template");
+        assert!(matches!(cancelled, Err(BackendError::Cancelled)), "{cancelled:?}");
+        assert!(matches!(cx.check_cancelled(), Err(BackendError::Cancelled)));
     }
 }

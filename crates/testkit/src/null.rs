@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use opkeep_artifact::{Artifact, Expectations};
 use opkeep_backend::{Backend, BackendError, CompileRequest, Context, Support, Unsupported};
@@ -157,7 +157,6 @@ impl Backend for NullBackend {
     }
 
     fn compile(&self, cx: &Context<'_>, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
-        let began = Instant::now();
         self.compiles.fetch_add(1, Ordering::SeqCst);
         if let Some(log) = &self.log {
             let no_log = |source| BackendError::Io {
@@ -170,15 +169,7 @@ impl Backend for NullBackend {
         if let Support::No(reason) = self.supports(request.job, request.spec) {
             return Err(reason.into());
         }
-        cx.check_cancelled()?;
-        if cx.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Err(BackendError::TimedOut {
-                command: "null".to_owned(),
-                seconds: began.elapsed().as_secs_f64(),
-                log_tail: String::new(),
-                log: None,
-            });
-        }
+        cx.check_running("null")?;
         let symbol = request.name.symbol();
         let object = elf::host_object(&[&symbol], &get(&self.version));
         let meta = KernelMeta {

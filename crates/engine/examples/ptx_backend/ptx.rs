@@ -56,7 +56,7 @@ impl Backend for Ptx {
     }
 
     fn compile(&self, cx: &Context<'_>, request: &CompileRequest<'_>) -> Result<Artifact, BackendError> {
-        cx.check_cancelled()?;
+        cx.check_running("the template")?;
         let object = text(request.job, request.name.as_str())?.into_bytes();
         Ok(Artifact { metadata: Vec::new(), object, extra: Vec::new() })
     }

@@ -7,6 +7,8 @@ mod fault;
 #[cfg(test)]
 mod goblin_reads;
 #[cfg(test)]
+mod opaque;
+#[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod readelf_reads;
