@@ -1,5 +1,6 @@
 //! Builds of operator packages with GNU make, whose `opc` is a link to opkeep.
 #![expect(clippy::disallowed_methods, reason = "tests look at files")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without `#[test]`")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,10 +14,12 @@ use opkeep_testkit::toolkit::package::{
 
 use crate::common::Place;
 
+type Test = fn() -> Result<(), Failed>;
+
 pub(crate) fn trials() -> Vec<Trial> {
     // clang, a linker, objdump and make.
     let has_tools = tools().is_some();
-    let tests: [(&str, bool, fn() -> Result<(), Failed>); 5] = [
+    let tests: [(&str, bool, Test); 5] = [
         (
             "three_kinds_of_builds_compile_nothing_twice",
             has_tools,
@@ -31,7 +34,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             a_file_of_another_program_is_not_replaced_by_a_link,
         ),
     ];
-    let trial = |(name, is_possible, test): (&str, bool, fn() -> Result<(), Failed>)| {
+    let trial = |(name, is_possible, test): (&str, bool, Test)| {
         Trial::test(format!("packages::{name}"), test).with_ignored_flag(!is_possible)
     };
     tests.into_iter().map(trial).collect()
