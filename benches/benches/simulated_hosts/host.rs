@@ -340,6 +340,7 @@ impl Host {
         }
         let mut had_news = !arrived.is_empty();
         had_news |= self.table.answered(&batch, line.now());
+        batch.asked_keys().for_each(|key| self.table.end_asking(key));
         for key in arrived {
             self.got(line.plan.index(&key), line);
         }
