@@ -91,7 +91,7 @@ impl<'a> BuildExplainer<'a> {
         for (index, (at, miss)) in self.missing.iter().enumerate() {
             let keyed = self.plan.kernels[*at].keyed();
             if !miss.absent && keyed.is_some_and(|keyed| !keyed.spec.debug) {
-                let (is_damaged, untrusted) = (miss.damaged, miss.untrusted.clone().map(Box::new));
+                let (is_damaged, untrusted) = (miss.damaged, miss.untrusted.clone());
                 let explanation = MissExplanation::new(miss.reason.clone());
                 self.add(index, MissExplanation { is_damaged, untrusted, ..explanation });
             }

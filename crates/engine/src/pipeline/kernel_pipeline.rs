@@ -50,7 +50,7 @@ pub(crate) struct MissReason {
     /// Whether there is a store, and it has no entry of the kernel.
     pub(crate) absent: bool,
     /// Why an entry is not used that an untrusted user could have written.
-    pub(crate) untrusted: Option<UntrustedEntries>,
+    pub(crate) untrusted: Option<Box<UntrustedEntries>>,
 }
 
 impl<'a> KernelPipeline<'a> {

@@ -49,7 +49,7 @@ impl KernelPipeline<'_> {
             Lookup::Miss(miss) => {
                 let miss = uncounted.insert(miss);
                 let untrusted = match &*miss {
-                    Miss::Untrusted(error) => UntrustedEntries::of(error),
+                    Miss::Untrusted(error) => UntrustedEntries::of(error).map(Box::new),
                     _ => None,
                 };
                 MissReason {
