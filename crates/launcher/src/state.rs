@@ -20,8 +20,9 @@ const MAX_TEXT: u64 = 16 << 20;
 /// A file with a byte 0 among so many first ones is no text.
 const TEXT_HEAD: u64 = 8 << 10;
 
-/// Where the kernel shows its state: nothing there is a file whose content could be compared.
-const STATE_OF_THE_MACHINE: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// Where the kernel shows its state: nothing there is a file whose content could be compared. In `/dev`, files of users lie beside devices,
+/// as in `/dev/shm`; what is no file counts by its kind there.
+const STATE_OF_THE_MACHINE: [&str; 2] = ["/proc", "/sys"];
 
 /// The states of paths, each looked at once. Lives for one look-up.
 pub(crate) struct States<'a> {

@@ -46,7 +46,8 @@ fn readable_file(number: u32) -> Option<(u32, PathBuf, u64)> {
         return None;
     }
     let path = fs.read_link(Path::new(&format!("/proc/self/fd/{number}"))).ok()?;
-    let is_file = path.is_absolute() && !path.starts_with("/dev");
+    // In `/dev`, users have files beside devices.
+    let is_file = path.is_absolute() && (!path.starts_with("/dev") || path.starts_with("/dev/shm"));
     is_file.then_some((number, path, field("pos:")?.parse().ok()?))
 }
 
