@@ -45,9 +45,10 @@ fn readable_file(number: u32) -> Option<(u32, PathBuf, u64)> {
     if flags & libc::O_CLOEXEC != 0 || flags & libc::O_ACCMODE == libc::O_WRONLY {
         return None;
     }
-    let path = fs.read_link(Path::new(&format!("/proc/self/fd/{number}"))).ok()?;
-    // In `/dev`, users have files beside devices.
-    let is_file = path.is_absolute() && (!path.starts_with("/dev") || path.starts_with("/dev/shm"));
+    let link = format!("/proc/self/fd/{number}");
+    // By the kind of what is open: its path says neither that it is a file nor that it is a device.
+    let is_file = fs.metadata(Path::new(&link)).ok()?.is_file();
+    let path = fs.read_link(Path::new(&link)).ok()?;
     is_file.then_some((number, path, field("pos:")?.parse().ok()?))
 }
 
