@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::control::{self, Compile, Rule};
 use super::disk;
+use super::paths::{self, ARCH};
 use super::plan::Toolkit;
-use super::tree::{self, ARCH, LISTS, TBE};
+use super::tree::{self, LISTS, TBE};
 use super::vendor::Vendor;
 
 impl Toolkit {
@@ -81,13 +82,12 @@ impl Installation {
 
     /// The operator information of a family of chips, by its short name in any case: `Ascend910B`.
     pub fn op_info(&self, short: &str) -> PathBuf {
-        let short = short.to_lowercase();
-        self.path(TBE).join(format!("config/{short}/aic-{short}-ops-info.json"))
+        paths::op_info(&self.path(TBE), &short.to_lowercase())
     }
 
     /// The platform configuration of a chip.
     pub fn platform_config(&self, soc: &str) -> PathBuf {
-        self.path(&format!("{ARCH}-linux/data/platform_config/{soc}.ini"))
+        paths::platform_config(&self.link, soc)
     }
 
     /// The variables that `set_env.sh` sets. A list continues with the value of the process; `path` is that of `PATH`.

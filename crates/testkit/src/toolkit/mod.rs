@@ -80,6 +80,7 @@ mod module;
 mod op_info;
 mod ops;
 pub mod package;
+mod paths;
 mod plan;
 mod platform;
 mod port;

@@ -4,12 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::ops::{OPS, Source};
+use super::paths::{ARCH, op_info as op_info_path, platform_config};
 use super::plan::{Layout, Part, Toolkit};
 use super::platform::Soc;
 use super::{disk, module, op_info, python};
-
-/// The processor of this host, as directories are called after it.
-pub(super) const ARCH: &str = std::env::consts::ARCH;
 
 /// The packages that have a `version.info`.
 pub(super) const PACKAGES: [&str; 6] = ["compiler", "runtime", "toolkit", "opp", "opp_kernel", "hccl"];
@@ -47,7 +45,7 @@ pub(super) fn write(plan: &Toolkit, root: &Path, link: &Path) -> io::Result<()> 
     write_libraries(plan, &host)?;
     if plan.has(Part::PlatformConfig) {
         for soc in &plan.socs {
-            disk::write(&host.join(format!("data/platform_config/{}.ini", soc.name)), soc.ini())?;
+            disk::write(&platform_config(root, soc.name), soc.ini())?;
         }
     }
     if plan.has(Part::Python) {
@@ -163,7 +161,7 @@ fn write_opp(plan: &Toolkit, root: &Path) -> io::Result<()> {
     for soc in &plan.socs {
         let short = soc.short.to_lowercase();
         if plan.has(Part::OpInfo) {
-            let path = tbe.join(format!("config/{short}/aic-{short}-ops-info.json"));
+            let path = op_info_path(&tbe, &short);
             disk::write(&path, op_info::file(OPS, soc))?;
         }
         disk::folder(&root.join(format!("opp/built-in/data/op/{}/unified_bank", soc.name)))?;

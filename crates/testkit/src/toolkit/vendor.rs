@@ -7,7 +7,7 @@ use super::op_info;
 use super::ops::{self, Op, Source};
 use super::platform::Soc;
 use super::port::default_name;
-use super::{disk, module};
+use super::{disk, module, paths};
 
 /// A package of custom operators, as `msopgen` makes them.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Vendor {
         let rows = self.rows()?;
         for soc in socs {
             let short = soc.short.to_lowercase();
-            let path = tbe.join(format!("config/{short}/aic-{short}-ops-info.json"));
+            let path = paths::op_info(&tbe, &short);
             disk::write(&path, op_info::file(&rows, soc))?;
         }
         for (part, dynamic) in [("", false), ("dynamic", true)] {

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::super::control::{self, Compile, Rule};
 use super::super::ops::OPS;
+use super::super::paths::{self, ARCH};
 use super::super::plan::Toolkit;
-use super::super::tree::{self, ARCH, LISTS, TBE};
+use super::super::tree::{self, LISTS, TBE};
 use super::super::{disk, interpreter, op_info, python};
 use super::log::{self, ToolRun};
 use super::{files, tools};
@@ -63,7 +64,7 @@ impl PackageInstallation {
             disk::write(&site.join(path), text)?;
         }
         for soc in &self.plan.socs {
-            disk::write(&host.join(format!("data/platform_config/{}.ini", soc.name)), soc.ini())?;
+            disk::write(&paths::platform_config(root, soc.name), soc.ini())?;
             disk::write(&self.op_info(soc.short), op_info::file(OPS, soc))?;
         }
         Ok(())
@@ -97,13 +98,12 @@ impl PackageInstallation {
 
     /// The operator information of a family of chips, by its short name in any case: `Ascend910B`.
     pub fn op_info(&self, short: &str) -> PathBuf {
-        let short = short.to_lowercase();
-        self.path(TBE).join(format!("config/{short}/aic-{short}-ops-info.json"))
+        paths::op_info(&self.path(TBE), &short.to_lowercase())
     }
 
     /// The platform configuration of a chip.
     pub fn platform_config(&self, soc: &str) -> PathBuf {
-        self.host_path(&format!("data/platform_config/{soc}.ini"))
+        paths::platform_config(&self.link, soc)
     }
 
     /// The variables that `set_env.sh` sets. A list continues with the value of the process; `path` is that of `PATH`, before

@@ -146,7 +146,7 @@ fn nn_collides_between_units() {
     first.kill();
     assert_eq!(second.code, Some(1));
     assert!(second.stdout.contains("Another process is using this dir"), "{second:?}");
-    // The lock stays when its process is killed, so nobody gets in from now on.
+    // The lock stays when its process is killed, so every later run fails.
     bench.installed.rules(&[]).unwrap();
     assert_eq!(bench.compile(&tasks[0], &[], &[]).code, Some(1));
 }
@@ -164,7 +164,7 @@ fn debug_words_are_in_any_order() {
     assert!((0..100).any(|_| order() != first), "{first}");
 }
 
-/// The inner make takes part in the outer one's job server, where it is told that others compile as well.
+/// The inner make takes part in the outer one's job server, if `TILINGKEY_PAR_COMPILE` says that others compile as well.
 fn tokens_reach_the_compiles_of_a_task() {
     let bench = Bench::of(&Project::vllm().operators(&["ScaleCustom"]).unwrap());
     let ran = built(&bench, 3);

@@ -12,7 +12,7 @@ use super::bench::{Bench, run};
 
 pub(super) const CASES: &[Case] = &[
     ("a_ccache_goes_before_the_compiler", a_ccache_goes_before_the_compiler),
-    ("names_have_the_process_unless_told_otherwise", names_have_the_process_unless_told_otherwise),
+    ("names_have_the_process_number_by_default", names_have_the_process_number_by_default),
     ("a_ccache_of_vllm_is_a_script_on_the_path", a_ccache_of_vllm_is_a_script_on_the_path),
     ("a_failed_compile_is_missed_by_the_linker", a_failed_compile_is_missed_by_the_linker),
     ("python_repeats_what_fails_and_make_does_not", python_repeats_what_fails_and_make_does_not),
@@ -71,7 +71,7 @@ fn a_ccache_goes_before_the_compiler() {
     assert_eq!(lines(&log).len(), 4);
 }
 
-fn names_have_the_process_unless_told_otherwise() {
+fn names_have_the_process_number_by_default() {
     let bench = Bench::new();
     let task = bench.task("GatherRows");
     let stub = |variables: &[(&str, &str)]| {
@@ -107,7 +107,7 @@ fn a_ccache_of_vllm_is_a_script_on_the_path() {
     assert_eq!(Bench::findings(&bench.project.tasks().unwrap()[0]), [""; 0]);
 }
 
-/// Nobody asks how make ended, unless there is a directory for logs.
+/// The exit code of make is ignored, unless there is a directory for logs.
 fn a_failed_compile_is_missed_by_the_linker() {
     let bench = Bench::new();
     let task = bench.task("AddCustom");

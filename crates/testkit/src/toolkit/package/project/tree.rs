@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Map, Value};
 
-use super::super::super::{disk, interpreter};
+use super::super::super::{disk, interpreter, paths};
 use super::super::installation::PackageInstallation;
 use super::super::operators::{self, COMMON, Operator};
 use super::super::tools;
@@ -147,7 +147,7 @@ impl Tree {
         disk::write(ini, text)?;
         let info: Map<String, Value> =
             rows.iter().map(|(operator, rows)| (operator.op_type.to_owned(), operator.info(rows))).collect();
-        let path = package.join(format!("op_impl/ai_core/tbe/config/{unit}/aic-{unit}-ops-info.json"));
+        let path = paths::op_info(&package.join("op_impl/ai_core/tbe"), unit);
         disk::write(&path, serde_json::to_string_pretty(&info)?)
     }
 

@@ -24,7 +24,7 @@ class AscOpcOptionParser(OpcOptionParser):
 
 
 def main(arguments):
-    """The exit code. An exception that nobody caught ends with 1 as well."""
+    """The exit code. An uncaught exception ends with 1 as well."""
     control.note("asc_opc", arguments)
     control.start_up()
     print(FIRST_LINE, flush=True)
