@@ -12,7 +12,7 @@ use crate::environment;
 use crate::manifest::Manifest;
 use crate::roots::Roots;
 use crate::state::{Content, States};
-use crate::task::{Invocation, Task};
+use crate::task::{Invocation, Task, ToolFacts};
 
 /// The version of all keys of this crate. It also stands for what a run records.
 const SCHEMA: u64 = 1;
@@ -67,7 +67,7 @@ impl TaskKey {
             outputs: _,
             ignored: _,
             check: _,
-            shows_paths,
+            facts,
             target,
             name: _,
         } = task;
@@ -89,7 +89,8 @@ impl TaskKey {
         for input in inputs {
             hash_file(&mut hasher, input, roots, digests).map_err(|_| input.clone())?;
         }
-        hasher.bool(*shows_paths);
+        let ToolFacts { is_movable, replaces_outputs, imports_by_name } = facts;
+        [is_movable, replaces_outputs, imports_by_name].into_iter().for_each(|fact| hasher.bool(*fact));
         Ok(Self(hasher.finish()))
     }
 
@@ -181,7 +182,7 @@ mod tests {
                 outputs: &|_| true,
                 ignored: &|_| false,
                 check: &|_| Ok(()),
-                shows_paths: false,
+                facts: ToolFacts { is_movable: true, ..ToolFacts::default() },
                 target: "Ascend910B1".to_owned(),
                 name: "add".to_owned(),
             }
@@ -221,8 +222,8 @@ mod tests {
         assert_eq!(tree.key(|_, _| {}).manifest(3).name, "manifest 3");
     }
 
-    const GOLDEN_TASK: &str = "b5da4f8a89369c68fdf6b2998900fdec344c7a192f44616b954c5193b83f94d0";
-    const GOLDEN_RESULT: &str = "79c7135d436f0a77a63238922c2be31a99eae9db8a8b1f6a37383b376b3f26b7";
+    const GOLDEN_TASK: &str = "ed8de57402720fc0e31834929cef043df835ac573ad43265e5e76572763e0d8d";
+    const GOLDEN_RESULT: &str = "554658ba5f6f996057bc259b3d870053a801d63a6ecbb753a1e04b9d5e284cce";
 
     #[test]
     fn each_part_of_a_task_counts() {
@@ -238,7 +239,7 @@ mod tests {
             |task, _| task.run.env[0].1.push("/x"),
             |task, _| task.run.env[0].0 = "C_INCLUDE_PATH".into(),
             |task, _| task.inputs.clear(),
-            |task, _| task.shows_paths = true,
+            |task, _| task.facts.is_movable = false,
             |task, _| task.run.program = "/bin/sh".into(),
             |_, machine| machine.name.push('2'),
             |_, machine| machine.umask = 0o077,

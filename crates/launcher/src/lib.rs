@@ -51,7 +51,7 @@ pub use launcher::{How, Launcher, LauncherConfig, Ran};
 pub use reason::Reason;
 pub use roots::Roots;
 pub use streams::Streams;
-pub use task::{Invocation, OutputCheck, Task};
+pub use task::{Invocation, OutputCheck, Task, ToolFacts};
 
 // The types of other crates in the signatures of this one.
 pub use opkeep_digest::FileDigests;

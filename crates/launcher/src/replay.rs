@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
     use crate::roots::PathName;
-    use crate::task::Invocation;
+    use crate::task::{Invocation, ToolFacts};
 
     /// Results of another host that would write where no output is expected.
     #[test]
@@ -104,7 +104,7 @@ mod tests {
             },
             ignored: &|_| false,
             check: &|_| Ok(()),
-            shows_paths: false,
+            facts: ToolFacts::default(),
             target: "host".to_owned(),
             name: String::new(),
         };

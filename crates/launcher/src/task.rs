@@ -53,13 +53,24 @@ pub struct Task<'a> {
     pub ignored: &'a dyn Fn(&Path) -> bool,
     /// Judges the files that a successful run wrote.
     pub check: &'a OutputCheck<'a>,
-    /// Whether the result may depend on where its directories lie in a way that the output's bytes do not show, such as for debug
-    /// information. The key has the roots' real paths then.
-    pub shows_paths: bool,
+    /// What is known of the tool beyond what a run shows.
+    pub facts: ToolFacts,
     /// The target, such as `Ascend910B1`: 1 to 100 letters, digits, `_`, `-` and `.`.
     pub target: String,
     /// The name of the kernel, for reports.
     pub name: String,
+}
+
+/// What an adapter knows of its tool beyond what a run shows. By default nothing is known, and all that could be seen counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ToolFacts {
+    /// Paths in arguments, variables and texts only name files: the result does not depend on where the roots and the home directory lie,
+    /// nor on the user's name. If not, the key has the real paths.
+    pub is_movable: bool,
+    /// An old file at the path of an output has no effect: the tool replaces it.
+    pub replaces_outputs: bool,
+    /// Its Python programs list directories only to find the modules that their texts name.
+    pub imports_by_name: bool,
 }
 
 impl Task<'_> {

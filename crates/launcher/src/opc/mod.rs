@@ -23,7 +23,7 @@ pub use self::not_cached::NotCached;
 use self::options::Options;
 use self::parameters::Parameters;
 use self::results::Expected;
-use crate::task::{Invocation, Task};
+use crate::task::{Invocation, Task, ToolFacts};
 
 /// The names of the commands.
 pub const NAMES: [&str; 2] = ["opc", "asc_opc"];
@@ -102,7 +102,11 @@ impl Opc {
             outputs: &outputs,
             ignored: &is_log,
             check: &check,
-            shows_paths: self.options.may_show_paths() || self.has_coverage(),
+            facts: ToolFacts {
+                is_movable: !self.options.may_show_paths() && !self.has_coverage(),
+                replaces_outputs: true,
+                imports_by_name: true,
+            },
             target: self.target.clone(),
             name: self.parameters.kernel_names().next().unwrap_or(&self.parameters.op_type).to_owned(),
         })

@@ -67,7 +67,7 @@ impl Run<'_> {
         }
         let paths: BTreeSet<_> = read.into_iter().chain(looked).map(|path| self.roots.name(path)).collect();
         let mut manifest = Manifest {
-            has_real_paths: self.task.shows_paths,
+            has_real_paths: !self.task.facts.is_movable,
             paths: paths.into_iter().collect(),
             listed,
             words: Default::default(),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use opkeep_launcher::{
     FileCacheConfig, Invocation, Launcher, LauncherConfig, Roots, SignalRelay, StoreConfig, Stream, Streams,
-    Task,
+    Task, ToolFacts,
 };
 use opkeep_testkit::PlainDigests;
 use rustix::process::Signal;
@@ -64,7 +64,7 @@ pub(crate) fn launch(arguments: &[String]) -> ExitCode {
         outputs: &|path| path.starts_with(&out),
         ignored: &|path| path.extension().is_some_and(|extension| extension == "log"),
         check: &|_| Ok(()),
-        shows_paths: false,
+        facts: ToolFacts { is_movable: true, ..ToolFacts::default() },
         target: "host".to_owned(),
         name: String::new(),
     };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use opkeep_embed::{CacheMode, FileCacheConfig, StoreConfig};
 use opkeep_fs::{FsCall, FsOp, Permit, Watcher};
-use opkeep_launcher::{How, Invocation, Launcher, LauncherConfig, Reason, Roots, Task};
+use opkeep_launcher::{How, Invocation, Launcher, LauncherConfig, Reason, Roots, Task, ToolFacts};
 use opkeep_testkit::PlainDigests;
 
 mod outputs;
@@ -34,7 +34,7 @@ pub(crate) struct Setup {
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) mode: CacheMode,
     pub(crate) store: Option<PathBuf>,
-    pub(crate) shows_paths: bool,
+    pub(crate) facts: ToolFacts,
     /// Whether the store's disk takes no writes.
     pub(crate) is_full: bool,
 }
@@ -59,7 +59,7 @@ impl Default for Setup {
             env: Vec::new(),
             mode: CacheMode::Enable,
             store: None,
-            shows_paths: false,
+            facts: ToolFacts { is_movable: true, ..ToolFacts::default() },
             is_full: false,
         }
     }
@@ -75,7 +75,12 @@ pub(crate) struct Launched {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        let bench = Self { dir: tempfile::tempdir().unwrap(), digests: Arc::default() };
+        Self::below(&std::env::temp_dir())
+    }
+
+    /// A bench in a directory of its own below `place`.
+    pub(crate) fn below(place: &Path) -> Self {
+        let bench = Self { dir: tempfile::tempdir_in(place).unwrap(), digests: Arc::default() };
         fs::create_dir_all(bench.path("tree/out")).unwrap();
         bench
     }
@@ -154,7 +159,7 @@ impl Bench {
                 Some((path, _)) => Err(format!("`{}`", path.display())),
                 None => Ok(()),
             },
-            shows_paths: setup.shows_paths,
+            facts: setup.facts,
             target: "host".to_owned(),
             name: "test".to_owned(),
         };

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use opkeep_launcher::How;
@@ -64,6 +65,25 @@ fn dates_never_count() {
         fs::File::open(bench.path("tree").join(name)).unwrap().set_modified(time).unwrap();
     }
     assert_eq!(bench.how(CC), How::Hit);
+}
+
+/// Files of users lie beside devices there.
+#[test]
+fn files_in_shared_memory_count() {
+    let place = Path::new("/dev/shm");
+    if !place.is_dir() {
+        return;
+    }
+    let bench = Bench::below(place);
+    bench.write("tree/in", "one");
+    let script = "cat in > out/k; [ ! -e absent ] || echo there >> out/k";
+    assert_eq!(bench.how(script), How::Compiled);
+    assert_eq!(bench.how(script), How::Hit);
+    bench.write("tree/in", "two");
+    assert_eq!(bench.how(script), How::Compiled);
+    bench.write("tree/absent", "");
+    assert_eq!(bench.how(script), How::Compiled);
+    assert_eq!(fs::read_to_string(bench.path("tree/out/k")).unwrap(), "twothere\n");
 }
 
 const PYTHON: &str = "python3 main.py out/k.txt";

@@ -2,9 +2,11 @@
 
 use std::fs;
 
-use opkeep_launcher::How;
+use opkeep_launcher::{How, ToolFacts};
 
 use crate::common::{Bench, Setup, variable};
+
+const MOVABLE: ToolFacts = ToolFacts { is_movable: true, replaces_outputs: false, imports_by_name: false };
 
 const MOVED: Setup = Setup {
     tree: "moved/to/another/place",
@@ -12,7 +14,7 @@ const MOVED: Setup = Setup {
     env: Vec::new(),
     mode: opkeep_embed::CacheMode::Enable,
     store: None,
-    shows_paths: false,
+    facts: MOVABLE,
     is_full: false,
 };
 
@@ -67,13 +69,14 @@ fn a_result_that_shows_its_directory_is_not_used_in_another() {
         ("echo x > out/k", true),
     ];
     for (script, shows_paths) in scripts {
+        let facts = ToolFacts { is_movable: !shows_paths, ..MOVABLE };
         let bench = Bench::new();
         c_tree(&bench);
-        let setup = Setup { shows_paths, ..Setup::default() };
+        let setup = Setup { facts, ..Setup::default() };
         assert_eq!(bench.run_with(&setup, script).how, How::Compiled, "{script}");
         assert_eq!(bench.run_with(&setup, script).how, How::Hit, "{script}");
-        assert_eq!(bench.run_with(&Setup { shows_paths, ..MOVED }, script).how, How::Compiled, "{script}");
-        assert_eq!(bench.run_with(&Setup { shows_paths, ..MOVED }, script).how, How::Hit, "{script}");
+        assert_eq!(bench.run_with(&Setup { facts, ..MOVED }, script).how, How::Compiled, "{script}");
+        assert_eq!(bench.run_with(&Setup { facts, ..MOVED }, script).how, How::Hit, "{script}");
         assert_eq!(bench.run_with(&setup, script).how, How::Hit, "{script}");
     }
 }

@@ -96,7 +96,7 @@ fn a_file_that_changes_during_the_run_is_noticed() {
         bench.write("tree/in", "one");
         bench.write("tree/list/a", "");
         bench.write("tree/to", "");
-        // The directory of temporary files is private, so its path is told by the command.
+        // The directory of temporary files is private: the command itself writes its path.
         let script = format!("echo \"$TMPDIR\"; {script}");
         let seen = std::cell::RefCell::new(Vec::new());
         let changed = bench.run_watched(&Setup::default(), &script, &|bytes| {
