@@ -75,6 +75,24 @@ impl Bench {
         validate(&json, &object, &targets::ascend(soc)).findings.iter().map(ToString::to_string).collect()
     }
 
+    /// The texts of all logs, for the message of a build that failed.
+    pub(crate) fn logs(&self) -> String {
+        let mut text = String::new();
+        let mut dirs = vec![self.at("project")];
+        while let Some(dir) = dirs.pop() {
+            for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    dirs.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "log") {
+                    text +=
+                        &format!("--- {}\n{}", path.display(), fs::read_to_string(&path).unwrap_or_default());
+                }
+            }
+        }
+        text
+    }
+
     /// A file below the directory of all this.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         fs::canonicalize(self.dir.path()).unwrap().join(path)

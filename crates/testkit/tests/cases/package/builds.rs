@@ -30,7 +30,7 @@ pub(super) fn has_ninja() -> bool {
 
 fn built(bench: &Bench, jobs: usize) -> Run {
     let ran = run(&mut bench.project.build(jobs));
-    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.code, Some(0), "{}{}{}", ran.stdout, ran.stderr, bench.logs());
     ran
 }
 

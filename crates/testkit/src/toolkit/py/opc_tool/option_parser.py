@@ -105,7 +105,7 @@ class OpcOptionParser:
             path = os.path.realpath(self.options[name] or ".")
             if not os.path.exists(path):
                 try:
-                    os.makedirs(path, 750)
+                    os.makedirs(path, 750, exist_ok=True)
                 except OSError as problem:
                     logger.error("%s", problem)
                     logger.error("Failed to check and update %s.", name.replace("debug_dir", "debug dir"))
