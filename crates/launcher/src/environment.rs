@@ -1,7 +1,9 @@
 //! Which variables count in a key.
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use opkeep_digest::Hasher;
@@ -69,6 +71,12 @@ pub const INERT: &[InertVariable] = &[
 /// What in `MAKEFLAGS` only says how many jobs run, and where their tokens are.
 const INERT_MAKE_FLAGS: [&str; 4] = ["--jobserver-auth=", "--jobserver-fds=", "--sync-mutex=", "-O"];
 
+/// The flags with two descriptors for tokens: of GNU make 4.2 and later, and of older ones.
+const JOB_DESCRIPTORS: [&str; 2] = ["--jobserver-auth=", "--jobserver-fds="];
+
+/// The first descriptor that is not standard input or an output.
+const FIRST_INHERITED: RawFd = 3;
+
 /// Whether a variable counts, if `further` names do not count as well. Such a name may end with `*`.
 pub(crate) fn counts(name: &OsStr, further: &[String]) -> bool {
     let is_covered = |pattern: &str| match pattern.strip_suffix('*') {
@@ -129,6 +137,31 @@ pub(crate) fn job_pipe(env: &[(OsString, OsString)]) -> Option<&Path> {
     Some(Path::new(OsStr::from_bytes(path)))
 }
 
+/// The descriptors that `MAKEFLAGS` gives for the tokens of jobs, as far as they are open pipes.
+pub(crate) fn job_descriptors(env: &[(OsString, OsString)]) -> Vec<RawFd> {
+    let is_pipe = |fd: &RawFd| {
+        let path = format!("/proc/self/fd/{fd}");
+        Fs::new().metadata(Path::new(&path)).is_ok_and(|found| found.file_type().is_fifo())
+    };
+    named_descriptors(env).into_iter().filter(is_pipe).collect()
+}
+
+/// The descriptors that `MAKEFLAGS` names.
+fn named_descriptors(env: &[(OsString, OsString)]) -> Vec<RawFd> {
+    let flags = env.iter().find(|(name, _)| name == "MAKEFLAGS").map(|(_, flags)| flags.as_bytes());
+    let words = flags.into_iter().flat_map(|flags| flags.split(|byte| *byte == b' '));
+    // The variables of a command line come behind it.
+    let words = words.take_while(|word| *word != b"--");
+    let pairs = words.filter_map(|word| {
+        JOB_DESCRIPTORS.iter().find_map(|flag| word.strip_prefix(flag.as_bytes())).map(<[u8]>::to_vec)
+    });
+    let pairs = pairs.filter_map(|pair| String::from_utf8(pair).ok());
+    let numbers = pairs.flat_map(|pair| {
+        pair.split(',').map(str::parse::<RawFd>).collect::<Result<Vec<_>, _>>().unwrap_or_default()
+    });
+    numbers.filter(|fd| *fd >= FIRST_INHERITED).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +198,30 @@ mod tests {
         );
         let env = [("MAKEFLAGS".into(), " -j2 --jobserver-auth=fifo:/tmp/GMfifo12".into())];
         assert_eq!(job_pipe(&env), Some(Path::new("/tmp/GMfifo12")));
+    }
+
+    #[test]
+    fn job_descriptors_are_those_of_make() {
+        let named = |text: &str| named_descriptors(&[("MAKEFLAGS".into(), text.into())]);
+        for flags in [" -j8 --jobserver-auth=3,4", "k --jobserver-fds=3,4 -j", "--jobserver-auth=3,4 -- A=1"]
+        {
+            assert_eq!(named(flags), [3, 4], "{flags}");
+        }
+        let none = [
+            " -j --jobserver-auth=fifo:/tmp/GMfifo12",
+            "--jobserver-auth=0,1",
+            " -- --jobserver-auth=3,4",
+            "",
+        ];
+        for flags in none.into_iter().chain(["--jobserver-auth=-2,-2", "--jobserver-auth=3,x", "-j3"]) {
+            assert!(named(flags).is_empty(), "{flags}");
+        }
+        // A file is not where tokens come from.
+        let file = tempfile::tempfile().unwrap();
+        let (from, _to) = std::io::pipe().unwrap();
+        let fds = [&file as &dyn std::os::fd::AsRawFd, &from].map(|fd| fd.as_raw_fd());
+        let flags = format!("--jobserver-auth={},{}", fds[0], fds[1]);
+        assert_eq!(job_descriptors(&[("MAKEFLAGS".into(), flags.into())]), [fds[1]]);
     }
 
     #[test]

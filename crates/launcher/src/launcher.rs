@@ -17,9 +17,10 @@ use opkeep_embed::{
 };
 use opkeep_fs::Fs;
 use opkeep_process::{
-    Forwarded, ForwardingProcess, InheritedInputs, Observation, Observer, Sandbox, SignalRelay,
+    Forwarded, ForwardingProcess, InheritedFiles, Observation, Observer, Sandbox, SignalRelay,
 };
 
+use crate::environment::job_descriptors;
 use crate::error::LauncherError;
 use crate::key::{Machine, TaskKey};
 use crate::manifest::Manifest;
@@ -155,7 +156,6 @@ struct Ended {
     forwarded: Forwarded,
     /// What it looked at and wrote; or why that is not known.
     seen: Result<Observation, Reason>,
-    read_inputs: bool,
     compile_time: Duration,
 }
 
@@ -197,25 +197,18 @@ impl Launcher {
         match key {
             Ok(key) => Call { launcher: self, task, env, roots, key, files }.run(&mut capture),
             Err(reason) => {
-                let status = self.run_unobserved(task, &env, &mut capture)?.status;
+                let files = InheritedFiles::All;
+                let status = self.forward(task, &env, files, Sandbox::default(), &mut capture)?.status;
                 Ok(Ran { status, how: How::Uncached(reason) })
             }
         }
-    }
-
-    fn run_unobserved(
-        &self,
-        task: &Task<'_>,
-        env: &[(OsString, OsString)],
-        capture: &mut Capture<'_>,
-    ) -> Result<Forwarded, LauncherError> {
-        self.forward(task, env, Sandbox::default(), capture)
     }
 
     fn forward(
         &self,
         task: &Task<'_>,
         env: &[(OsString, OsString)],
+        files: InheritedFiles<'_>,
         sandbox: Sandbox<'_>,
         capture: &mut Capture<'_>,
     ) -> Result<Forwarded, LauncherError> {
@@ -226,6 +219,7 @@ impl Launcher {
             args: &task.run.args,
             environment: &environment,
             dir: &task.run.dir,
+            files,
             deadline: None,
             cancel: &self.config.cancel,
             signals: &self.config.signals,
@@ -339,13 +333,10 @@ impl Call<'_> {
 
     /// What is kept of a run.
     fn record(&self, ended: &Ended, capture: &Capture<'_>, states: &States<'_>) -> Result<Recording, Reason> {
-        let Ended { forwarded, seen, read_inputs, compile_time: _ } = ended;
+        let Ended { forwarded, seen, compile_time: _ } = ended;
         let seen = seen.as_ref().map_err(Reason::clone)?;
         if !forwarded.status.success() {
             return Err(Reason::Failed);
-        }
-        if *read_inputs {
-            return Err(Reason::InheritedInput);
         }
         let texts = capture.texts().ok_or(Reason::TooLarge)?;
         if capture.is_closed() {
@@ -438,6 +429,9 @@ impl Call<'_> {
     fn run_observed(&self, capture: &mut Capture<'_>) -> Result<Ended, LauncherError> {
         let (launcher, work_dir) = (self.launcher, self.task.work_dir);
         let began = Instant::now();
+        // No key covers what comes from other open files.
+        let job_pipes = job_descriptors(&self.env);
+        let files = InheritedFiles::Only(&job_pipes);
         let mut why = Reason::NotObservable;
         for repeat in 0..MAX_REPEATS {
             if repeat > 0 {
@@ -449,20 +443,17 @@ impl Call<'_> {
                 None
             };
             let Some(observer) = started else { break };
-            let inputs = InheritedInputs::now();
             let sandbox = Sandbox { observer: Some(&observer), domain: None };
             let run_began = Instant::now();
-            let forwarded = launcher.forward(self.task, &self.env, sandbox, capture)?;
+            let forwarded = launcher.forward(self.task, &self.env, files, sandbox, capture)?;
             let compile_time = run_began.elapsed();
-            let read_inputs = InheritedInputs::now() != inputs;
             let seen = observer.finish();
             let has_failed = !forwarded.status.success();
             let may_succeed = seen.refused.is_some() || seen.incomplete.is_some();
             // Calls of another architecture fail, whatever the program makes of it.
             let is_disturbed = seen.is_interrupted() || seen.foreign.is_some() || has_failed && may_succeed;
-            // Data that was read from standard input is gone.
-            if !is_disturbed || read_inputs {
-                return Ok(Ended { forwarded, seen: Ok(seen), read_inputs, compile_time });
+            if !is_disturbed {
+                return Ok(Ended { forwarded, seen: Ok(seen), compile_time });
             }
             why = match (&seen.foreign, &seen.refused) {
                 (Some(program), _) => Reason::Foreign(program.clone()),
@@ -476,8 +467,8 @@ impl Call<'_> {
             }
         }
         capture.restart();
-        let forwarded = launcher.run_unobserved(self.task, &self.env, capture)?;
-        Ok(Ended { forwarded, seen: Err(why), read_inputs: false, compile_time: began.elapsed() })
+        let forwarded = launcher.forward(self.task, &self.env, files, Sandbox::default(), capture)?;
+        Ok(Ended { forwarded, seen: Err(why), compile_time: began.elapsed() })
     }
 }
 

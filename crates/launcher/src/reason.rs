@@ -23,8 +23,6 @@ pub enum Reason {
     OutputClosed,
     /// A pipe, a socket, a device or another process's state was read: what comes from it is in no key.
     NotAFile(PathBuf),
-    /// Data was read from standard input or from another inherited file.
-    InheritedInput,
     /// An argument names an inherited file, such as `/dev/fd/63`.
     DescriptorArgument(String),
     /// A file that the key covers cannot be read.
@@ -65,7 +63,6 @@ impl Reason {
             Self::StillRunning => "still-running",
             Self::OutputClosed => "output-closed",
             Self::NotAFile(_) => "not-a-file",
-            Self::InheritedInput => "inherited-input",
             Self::DescriptorArgument(_) => "descriptor-argument",
             Self::Unreadable(_) => "unreadable",
             Self::Changed(_) => "changed",
@@ -102,7 +99,6 @@ impl fmt::Display for Reason {
             Self::StillRunning => f.write_str("a process that the command started ran on"),
             Self::OutputClosed => f.write_str("the reader of the command's output was gone"),
             Self::NotAFile(path) => write!(f, "`{}` was read, which is not a file", path.display()),
-            Self::InheritedInput => f.write_str("data was read from an inherited file or standard input"),
             Self::DescriptorArgument(arg) => write!(f, "the argument `{arg}` names an inherited file"),
             Self::Unreadable(path) => write!(f, "`{}` cannot be read", path.display()),
             Self::Changed(path) => write!(f, "`{}` changed while the command ran", path.display()),

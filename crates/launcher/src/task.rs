@@ -9,7 +9,8 @@ use std::process::Command;
 
 use opkeep_fs::Fs;
 
-/// A command to run.
+/// A command to run. Its standard input is empty, and of the other open files of this process it has only the pipes that `MAKEFLAGS`
+/// names for the tokens of jobs: no key could cover what it reads there. A command of which no result is looked for has all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
     /// The program: an absolute path.

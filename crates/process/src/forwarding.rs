@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, PipeReader, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, RawFd};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 
 use crate::error::ProcessError;
+use crate::ffi::KeptDescriptors;
 use crate::group::{OnParentExit, ProcessGroup};
 use crate::sandbox::Sandbox;
 use crate::signals::SignalRelay;
@@ -32,8 +33,17 @@ pub enum Stream {
     Stderr,
 }
 
-/// A program to run with the standard input and all other open files that this process inherited. A terminal is not passed: the
-/// program is in a process group of its own, which the terminal would stop; it reads nothing instead.
+/// The open files of this process that a program inherits, beside its two outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InheritedFiles<'a> {
+    /// Standard input and all others that this process inherited. A terminal is not passed: the program is in a process group of its
+    /// own, which the terminal would stop; it reads nothing instead.
+    All,
+    /// These descriptors, if this process inherited them. Standard input is empty.
+    Only(&'a [RawFd]),
+}
+
+/// A program to run in the place of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct ForwardingProcess<'a> {
     /// The program.
@@ -44,6 +54,8 @@ pub struct ForwardingProcess<'a> {
     pub environment: &'a [(&'a OsStr, &'a OsStr)],
     /// Its working directory.
     pub dir: &'a Path,
+    /// The open files that it inherits.
+    pub files: InheritedFiles<'a>,
     /// The time at which it is killed.
     pub deadline: Option<Instant>,
     /// Kills it.
@@ -126,9 +138,13 @@ impl ForwardingProcess<'_> {
         let ((stdout, for_stdout), (stderr, for_stderr)) = (io::pipe()?, io::pipe()?);
         fcntl_setfl(&stdout, OFlags::NONBLOCK)?;
         fcntl_setfl(&stderr, OFlags::NONBLOCK)?;
-        let stdin = if io::stdin().is_terminal() { Stdio::null() } else { Stdio::inherit() };
+        let (stdin, descriptors) = match self.files {
+            InheritedFiles::All if io::stdin().is_terminal() => (Stdio::null(), KeptDescriptors::All),
+            InheritedFiles::All => (Stdio::inherit(), KeptDescriptors::All),
+            InheritedFiles::Only(kept) => (Stdio::null(), KeptDescriptors::Only(kept.to_vec())),
+        };
         command.stdin(stdin).stdout(for_stdout).stderr(for_stderr);
-        let group = ProcessGroup::start_with(&mut command, OnParentExit::Kill, self.sandbox, true)?;
+        let group = ProcessGroup::start_with(&mut command, OnParentExit::Kill, self.sandbox, descriptors)?;
         Ok((group, [(Stream::Stdout, Some(stdout)), (Stream::Stderr, Some(stderr))]))
     }
 

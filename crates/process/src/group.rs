@@ -10,7 +10,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
 };
 
-use crate::ffi::{self, BeforeExec};
+use crate::ffi::{self, BeforeExec, KeptDescriptors};
 use crate::{Domain, Observer, Sandbox};
 
 /// The fate of a program whose parent exits first, for any reason.
@@ -39,15 +39,15 @@ impl ProcessGroup {
     /// # Errors
     /// It could not be started.
     pub fn start(command: &mut Command, orphan: OnParentExit, sandbox: Sandbox<'_>) -> io::Result<Self> {
-        Self::start_with(command, orphan, sandbox, false)
+        Self::start_with(command, orphan, sandbox, KeptDescriptors::NONE)
     }
 
-    /// Starts a program in the same way. If `keeps_descriptors`, it has the open files that this process inherited.
+    /// Starts a program in the same way. It keeps these open files that this process inherited.
     pub(crate) fn start_with(
         command: &mut Command,
         orphan: OnParentExit,
         sandbox: Sandbox<'_>,
-        keeps_descriptors: bool,
+        descriptors: KeptDescriptors,
     ) -> io::Result<Self> {
         command.process_group(0);
         let signal = match orphan {
@@ -56,7 +56,7 @@ impl ProcessGroup {
         };
         let steps = BeforeExec {
             when_orphaned: signal,
-            keeps_descriptors,
+            descriptors,
             ruleset: sandbox.domain.map(Domain::ruleset),
             observer: sandbox.observer.map(Observer::socket),
         };

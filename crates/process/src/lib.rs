@@ -1,8 +1,8 @@
 //! Runs compilers for backends: with exactly the environment that the backend gives, until a deadline, with bounded
 //! output, and without leaving a process behind. It names no compiler, since several backends use it.
 //!
-//! [`ProcessBuilder`] starts a program, [`RunningProcess`] waits for it. [`ForwardingProcess`] runs one as if its caller had started
-//! it: with inherited input, and both outputs as they come. A [`ProcessGroup`] is a long-lived program
+//! [`ProcessBuilder`] starts a program, [`RunningProcess`] waits for it. [`ForwardingProcess`] runs one in the place of its caller:
+//! with the open files that it may inherit, and both outputs as they come. A [`ProcessGroup`] is a long-lived program
 //! with all its children. A [`Sandbox`] confines a program to the files that a key covers, or observes which files it
 //! reads.
 
@@ -11,7 +11,6 @@ mod error;
 mod ffi;
 mod forwarding;
 mod group;
-mod inherited;
 mod log;
 mod output;
 mod probe_dir;
@@ -25,9 +24,8 @@ mod signals;
 pub use ending::ending;
 pub use error::ProcessError;
 pub use ffi::landlock_abi;
-pub use forwarding::{Forwarded, ForwardingProcess, Stream};
+pub use forwarding::{Forwarded, ForwardingProcess, InheritedFiles, Stream};
 pub use group::{OnParentExit, ProcessGroup};
-pub use inherited::InheritedInputs;
 pub use log::keep_log;
 pub use output::{Output, tail};
 pub use probe_dir::ProbeDir;

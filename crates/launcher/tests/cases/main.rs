@@ -19,12 +19,13 @@ fn main() -> ExitCode {
         let arguments: Vec<String> = arguments.collect();
         return processes::launch(&arguments);
     }
-    let tests: [(&str, fn()); 12] = [
+    let tests: [(&str, fn()); 13] = [
         ("of_eight_processes_one_runs_the_command", processes::eight_processes),
         ("processes_whose_command_fails_do_not_wait_for_each_other", processes::failing_processes),
         ("a_waiter_runs_the_command_of_a_killed_process", processes::a_killed_process),
-        ("a_command_that_reads_standard_input_is_not_kept", processes::standard_input),
-        ("a_command_with_an_inherited_file_is_kept", processes::an_inherited_file),
+        ("standard_input_is_empty", processes::standard_input),
+        ("inherited_files_are_closed", processes::an_inherited_file),
+        ("inherited_pipes_are_closed", processes::an_inherited_pipe),
         ("a_signal_ends_the_command", processes::a_signal),
         ("jobs_get_tokens_by_descriptors", jobs::by_descriptors),
         ("jobs_get_tokens_by_a_named_pipe", jobs::by_a_named_pipe),

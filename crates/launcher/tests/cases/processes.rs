@@ -186,41 +186,64 @@ pub(crate) fn a_killed_process() {
     assert_eq!(bench.read("tree/tool.log").lines().count(), 2);
 }
 
+/// It is empty, whatever the caller's is: no key covers what comes from there.
 pub(crate) fn standard_input() {
     let bench = Bench::new();
     bench.write("input", "text\n");
-    let script = "read line; echo \"$line\" > out/k";
-    for _ in 0..2 {
-        let file = fs::File::open(bench.path("input")).unwrap();
-        assert!(bench.process(script).stdin(file).status().unwrap().success());
-        assert_eq!(bench.read("tree/out/k"), "text\n");
-        let mut process = bench.process(script).stdin(Stdio::piped()).spawn().unwrap();
-        process.stdin.as_mut().unwrap().write_all(b"piped\n").unwrap();
+    bench.write("empty", "");
+    let file = |name: &str| Stdio::from(fs::File::open(bench.path(name)).unwrap());
+    let script = "(cat; echo end) > out/k";
+    for (number, input) in
+        [Stdio::null(), file("empty"), file("input"), Stdio::piped()].into_iter().enumerate()
+    {
+        let mut process = bench.process(script).stdin(input).spawn().unwrap();
+        if let Some(mut pipe) = process.stdin.take() {
+            // The command may have ended.
+            drop(pipe.write_all(b"piped\n"));
+        }
         assert!(process.wait().unwrap().success());
-        assert_eq!(bench.read("tree/out/k"), "piped\n");
+        assert_eq!(bench.read("tree/out/k"), "end\n");
+        assert_eq!(bench.hows(), [if number == 0 { "Compiled" } else { "Hit" }]);
     }
-    let hows = bench.hows();
-    assert_eq!(hows, vec!["NotKept(InheritedInput)"; 4]);
+    // What cannot be kept is as it is without a launcher.
+    let script = "cat /dev/fd/0 > out/k";
+    assert!(bench.process(script).stdin(file("input")).status().unwrap().success());
+    assert_eq!(bench.read("tree/out/k"), "text\n");
 }
 
+/// Only the pipes of make are inherited.
 pub(crate) fn an_inherited_file() {
     let bench = Bench::new();
     bench.write("lock", "text");
-    let run = |script: &str| {
-        // As a script holds a lock: `exec 9< lock`.
+    let run = |redirect: &str, script: &str| {
         let command = bench.process(script);
         let words: Vec<_> = command.get_args().map(|arg| arg.to_str().unwrap().to_owned()).collect();
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", "exec 9< \"$1\"; shift; exec \"$@\"", "sh"]).arg(bench.path("lock"));
+        shell.args(["-c", &format!("{redirect}; shift; exec \"$@\""), "sh"]).arg(bench.path("lock"));
         shell.arg(command.get_program()).args(words);
         shell.stdin(Stdio::null()).status().unwrap()
     };
-    for expected in ["Compiled", "Hit"] {
-        assert!(run("echo x > out/k").success());
-        assert_eq!(bench.hows(), [expected]);
+    let reads = "if (read line <&9) 2> /dev/null; then echo data; else echo none; fi > out/k";
+    // As a script holds a lock.
+    for (number, redirect) in ["exec 9< \"$1\"", "exec 9<> \"$1\"", "exec 9<&0"].into_iter().enumerate() {
+        assert!(run(redirect, reads).success());
+        assert_eq!(bench.read("tree/out/k"), "none\n", "{redirect}");
+        assert_eq!(bench.hows(), [if number == 0 { "Compiled" } else { "Hit" }]);
     }
-    assert!(run("read line <&9; echo \"$line\" > out/k").success());
-    assert_eq!(bench.hows(), ["NotKept(InheritedInput)"]);
+}
+
+/// Data that waits in a pipe is no input.
+pub(crate) fn an_inherited_pipe() {
+    let bench = Bench::new();
+    let script = "if (read line <&9) 2> /dev/null; then echo \"$line\"; else echo none; fi > out/k";
+    for (data, expected) in [("one", "Compiled"), ("two", "Hit")] {
+        let command = bench.process(script);
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "echo \"$1\" | (exec 9<&0 < /dev/null; shift; exec \"$@\")", "sh", data]);
+        shell.arg(command.get_program()).args(command.get_args());
+        assert!(shell.stdin(Stdio::null()).status().unwrap().success());
+        assert_eq!((bench.read("tree/out/k").as_str(), bench.hows()), ("none\n", vec![expected.to_owned()]));
+    }
 }
 
 pub(crate) fn a_signal() {

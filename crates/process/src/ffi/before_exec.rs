@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
@@ -21,17 +21,34 @@ const FIRST_INHERITED: libc::c_uint = 3;
 pub(crate) struct BeforeExec {
     /// The signal that the kernel sends to it when the thread that started it ends for any reason.
     pub(crate) when_orphaned: Signal,
-    /// Whether the program keeps the descriptors that this process inherited or left open.
-    pub(crate) keeps_descriptors: bool,
+    /// The descriptors beside the first three that the program keeps.
+    pub(crate) descriptors: KeptDescriptors,
     /// A Landlock ruleset.
     pub(crate) ruleset: Option<Arc<OwnedFd>>,
     /// The socket that takes the descriptor of its reported system calls.
     pub(crate) observer: Option<Arc<OwnedFd>>,
 }
 
+/// Which of the descriptors that this process inherited or left open a program keeps, beside the first three.
+#[derive(Debug)]
+pub(crate) enum KeptDescriptors {
+    /// All of them.
+    All,
+    /// Only these.
+    Only(Vec<RawFd>),
+}
+
+impl KeptDescriptors {
+    /// None of them.
+    pub(crate) const NONE: Self = Self::Only(Vec::new());
+}
+
 /// Makes `command` apply `steps` in the child, between fork and exec. Unless `steps` keep them, descriptors that this process
 /// inherited or left open are closed in the program: no key could cover the data that it reads through them.
-pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
+pub(crate) fn before_exec(command: &mut Command, mut steps: BeforeExec) {
+    if let KeptDescriptors::Only(kept) = &mut steps.descriptors {
+        kept.sort_unstable();
+    }
     let parent = getpid();
     let is_confined = steps.ruleset.is_some() || steps.observer.is_some();
     let filter = is_confined.then(|| notify::filter(steps.observer.is_some()));
@@ -45,8 +62,8 @@ pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
         // ignores the signal, and programs inherit that.
         // SAFETY: the default action is no function that could be called.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
-        if !steps.keeps_descriptors {
-            close_inherited()?;
+        if let KeptDescriptors::Only(kept) = &steps.descriptors {
+            close_inherited(kept)?;
         }
         if is_confined {
             call(|| {
@@ -76,19 +93,30 @@ pub(crate) fn before_exec(command: &mut Command, steps: BeforeExec) {
     unsafe { command.pre_exec(prepare) };
 }
 
-/// Marks each descriptor except the first three as close-on-exec. Closing them now would close the one through which
-/// the standard library learns that the program could not be started.
-fn close_inherited() -> io::Result<()> {
+/// Marks each descriptor except the first three and `kept`, which are sorted, as close-on-exec. Closing them now would close the one
+/// through which the standard library learns that the program could not be started.
+fn close_inherited(kept: &[RawFd]) -> io::Result<()> {
+    let mut from = FIRST_INHERITED;
+    for kept in kept.iter().filter_map(|fd| libc::c_uint::try_from(*fd).ok()) {
+        if kept > from {
+            close_range(from, kept - 1)?;
+        }
+        from = from.max(kept.saturating_add(1));
+    }
+    close_range(from, libc::c_uint::MAX)
+}
+
+/// Marks the descriptors from `first` to `last` as close-on-exec.
+fn close_range(first: libc::c_uint, last: libc::c_uint) -> io::Result<()> {
     let flags = libc::CLOSE_RANGE_CLOEXEC;
     // SAFETY: the call takes numbers only.
-    let done =
-        call(|| unsafe { libc::syscall(libc::SYS_close_range, FIRST_INHERITED, libc::c_uint::MAX, flags) });
-    if done.is_ok() {
+    if call(|| unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) }).is_ok() {
         return Ok(());
     }
     // Linux before 5.11 lacks the call. No process has more descriptors than its limit.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20);
-    for fd in FIRST_INHERITED..u32::try_from(limit).unwrap_or(1 << 20).min(1 << 20) {
+    let end = u32::try_from(limit).unwrap_or(1 << 20).min(1 << 20).min(last.saturating_add(1));
+    for fd in first..end {
         // SAFETY: setting a descriptor's flag touches no memory; one that is not open is an error without effect.
         unsafe { libc::fcntl(fd as libc::c_int, libc::F_SETFD, libc::FD_CLOEXEC) };
     }

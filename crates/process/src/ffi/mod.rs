@@ -9,7 +9,7 @@ mod before_exec;
 mod notify;
 mod system_call;
 
-pub(crate) use before_exec::{BeforeExec, before_exec};
+pub(crate) use before_exec::{BeforeExec, KeptDescriptors, before_exec};
 pub use system_call::landlock_abi;
 
 pub(crate) use notify::{Call, Listener, Received, Wait, Waiting, can_listen};

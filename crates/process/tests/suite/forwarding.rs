@@ -9,10 +9,23 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use opkeep_fs::CancelToken;
-use opkeep_process::{Forwarded, ForwardingProcess, Observer, ProcessError, Sandbox, SignalRelay, Stream};
+use opkeep_process::{
+    Forwarded, ForwardingProcess, InheritedFiles, Observer, ProcessError, Sandbox, SignalRelay, Stream,
+};
 
 /// Runs a shell script; `sink` gets its output.
 fn run(
+    script: &str,
+    sandbox: Sandbox<'_>,
+    signals: &SignalRelay,
+    deadline: Option<Duration>,
+    sink: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
+) -> Result<Forwarded, ProcessError> {
+    run_with(InheritedFiles::All, script, sandbox, signals, deadline, sink)
+}
+
+fn run_with(
+    files: InheritedFiles<'_>,
     script: &str,
     sandbox: Sandbox<'_>,
     signals: &SignalRelay,
@@ -25,6 +38,7 @@ fn run(
         args: &args,
         environment: &[(OsStr::new("PATH"), OsStr::new("/usr/bin:/bin"))],
         dir: Path::new("/"),
+        files,
         deadline: Some(Instant::now() + deadline.unwrap_or(Duration::from_secs(60))),
         cancel: &CancelToken::new(),
         signals,
@@ -82,6 +96,41 @@ fn inherited_descriptors_stay_open() {
     assert!(ended.status.success());
     drop(inherited);
     assert_eq!(io::read_to_string(from).unwrap(), "token\n");
+}
+
+/// A file at another descriptor is an input that no key covers.
+#[test]
+fn only_named_descriptors_stay_open() {
+    let (kept_from, kept) = io::pipe().unwrap();
+    let (other_from, other) = io::pipe().unwrap();
+    let inherited = [rustix::io::dup(&kept).unwrap(), rustix::io::dup(&other).unwrap()];
+    drop((kept, other));
+    let [kept, other] = inherited.each_ref().map(|fd| fd.as_raw_fd());
+    let script = format!(
+        "for fd in {kept} {other}; do echo $fd > /proc/self/fd/$fd; done; cat; readlink /proc/self/fd/0"
+    );
+    for (files, expected) in
+        [(&[kept][..], [true, false]), (&[other, kept], [true, true]), (&[], [false, false])]
+    {
+        let mut out = Vec::new();
+        let sink = &mut |stream, bytes: &[u8]| {
+            if stream == Stream::Stdout {
+                out.extend_from_slice(bytes);
+            }
+            Ok(())
+        };
+        let only = InheritedFiles::Only(files);
+        run_with(only, &script, Sandbox::default(), &SignalRelay::new(), None, sink).unwrap();
+        assert_eq!(out, b"/dev/null\n");
+        let mut came = [&kept_from, &other_from].map(|pipe| rustix::io::ioctl_fionread(pipe).unwrap() > 0);
+        // Read out, for the next round.
+        for (pipe, came) in [&kept_from, &other_from].into_iter().zip(&mut came) {
+            if *came {
+                rustix::io::read(pipe, &mut [0; 64]).unwrap();
+            }
+        }
+        assert_eq!(came, expected, "{files:?}");
+    }
 }
 
 /// It gets SIGPIPE as if it wrote into the pipe itself.
