@@ -1,11 +1,14 @@
 //! A file that is written piece by piece, and gets its name when it is complete.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
 use crate::call::{FsOp, Watch};
+use crate::dir::Dir;
 use crate::new_file::NewFile;
 use crate::process::ProcessId;
 use crate::system::Fs;
@@ -59,6 +62,19 @@ impl Fs {
     }
 }
 
+impl Dir {
+    /// Replaces the file called `name` by one with these bytes and exactly this mode, whatever the umask. A link of that name is replaced, not
+    /// followed. At each moment the name has all of the old bytes, or all of the new ones.
+    ///
+    /// # Errors
+    /// That of the system. What has the name stays. Without `/proc`, no file can be replaced.
+    pub fn replace_with_mode(&self, name: impl AsRef<OsStr>, pieces: &[&[u8]], mode: u32) -> io::Result<()> {
+        // By its descriptor, so that it is this directory, whatever has its path by now.
+        let dir = PathBuf::from(format!("/proc/self/fd/{}", self.as_fd().as_raw_fd()));
+        Fs::watched_by(self.watch()).replace_with_mode(&dir.join(name.as_ref()), pieces, mode)
+    }
+}
+
 impl OutputFile {
     /// Makes its bytes durable, and gives it its name.
     ///
@@ -106,5 +122,39 @@ impl Drop for OutputFile {
         {
             new.leave();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_in_a_directory_is_replaced_and_no_link_is_followed() {
+        let temp = tempfile::tempdir().unwrap();
+        let (kept, sub) = (temp.path().join("kept"), temp.path().join("sub"));
+        std::fs::create_dir(&sub).unwrap();
+        std::fs::write(&kept, "of before").unwrap();
+        let dir = Dir::open(&sub).unwrap();
+        for name in ["new", "old", "link"] {
+            match name {
+                "old" => std::fs::write(sub.join(name), "old").unwrap(),
+                "link" => symlink(&kept, sub.join(name)).unwrap(),
+                _ => {}
+            }
+            dir.replace_with_mode(name, &[b"of ", b"now"], 0o622).unwrap();
+            let found = std::fs::symlink_metadata(sub.join(name)).unwrap();
+            assert!(found.is_file() && found.permissions().mode() & 0o7777 == 0o622, "{name}");
+            assert_eq!(std::fs::read_to_string(sub.join(name)).unwrap(), "of now");
+        }
+        // The directory has another name by now, and its old name is another directory's.
+        std::fs::rename(&sub, temp.path().join("moved")).unwrap();
+        symlink(temp.path(), &sub).unwrap();
+        dir.replace_with_mode("kept", &[b"x"], 0o644).unwrap();
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "of before");
+        assert_eq!(std::fs::read_dir(temp.path().join("moved")).unwrap().count(), 4);
+        dir.replace_with_mode("..", &[b"x"], 0o644).unwrap_err();
     }
 }

@@ -53,6 +53,10 @@ impl Fs {
         &self.watch
     }
 
+    pub(crate) fn watched_by(watch: &Watch) -> Self {
+        Self { watch: watch.clone(), clock: None }
+    }
+
     /// The time now.
     pub fn now(&self) -> SystemTime {
         self.clock.as_ref().map_or_else(SystemTime::now, |clock| clock.now())

@@ -1,13 +1,15 @@
 //! Writes the outputs of a stored result.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use opkeep_fs::Fs;
+use opkeep_fs::{Fs, RootedFs};
+use rustix::process::geteuid;
 
 use crate::result::{Output, OutputContent, StoredResult, decode_text};
 use crate::roots::Roots;
-use crate::task::{Task, without_parents};
+use crate::task::{Task, real_name};
 
 /// A stored result that can be used here.
 pub(crate) struct Replay<'a> {
@@ -29,49 +31,61 @@ impl<'a> Replay<'a> {
     }
 
     fn is_usable(&self, task: &Task<'_>) -> bool {
-        let fs = Fs::new();
         let files = || self.outputs.iter().filter(|(_, output)| output.content != OutputContent::Directory);
         let dirs = || self.outputs.iter().filter(|(_, output)| output.content == OutputContent::Directory);
-        let will_be_dir =
-            |path: &Path| fs.is_dir(path) || dirs().any(|(dir, _)| dir == path && !fs.exists(path));
+        let will_be_dir = |path: &Path| is_real_dir(path) || dirs().any(|(dir, _)| dir == path);
         let is_above_file = |dir: &Path| files().any(|(path, _)| path != dir && path.starts_with(dir));
-        dirs().all(|(dir, _)| is_above_file(dir) && dir.parent().is_some_and(will_be_dir))
-            && files().all(|(path, _)| {
-                task.expects(path)
-                    && without_parents(path) == *path
-                    && path.parent().is_some_and(will_be_dir)
-                    && fs.metadata(path).map_or(true, |found| found.is_file())
-            })
+        dirs().all(|(dir, _)| {
+            // The command makes the directory: one that is there already is another state.
+            is_missing(dir) && is_above_file(dir) && dir.parent().is_some_and(will_be_dir)
+        }) && files().all(|(path, _)| {
+            task.expects(path)
+                && real_name(path) == *path
+                && path.parent().is_some_and(will_be_dir)
+                && is_free(path)
+        })
     }
 
-    /// Makes the directories, and replaces each output by a file with its bytes and its mode.
+    /// Makes the directories, and replaces each output by a file with its bytes and its mode. No link is followed on the way, whatever another
+    /// process has laid there since the result was found to be usable.
     ///
     /// # Errors
     /// An output cannot be written; those before it are.
     pub(crate) fn write(&self) -> io::Result<()> {
+        let mut fs = RootedFs::default();
+        fs.enter(Path::new("/"))?;
         for (path, output) in &self.outputs {
+            let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { continue };
+            let dir = fs.open_dir(dir)?;
             match &output.content {
-                OutputContent::Directory => make_dir(path, output.mode)?,
-                OutputContent::File(bytes) => write_file(path, bytes, output.mode)?,
+                OutputContent::Directory => {
+                    dir.create_dir(name, output.mode)?;
+                    fs.set_dir_mode(&dir.below(name)?, output.mode)?;
+                }
+                OutputContent::File(bytes) => dir.replace_with_mode(name, &[bytes], output.mode)?,
             }
         }
         Ok(())
     }
 }
 
-fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
-    match Fs::new().create_dir(path, mode) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        created => created.and_then(|()| Fs::new().set_mode(path, mode)),
-    }
+/// Whether a path leads through no link to a directory.
+fn is_real_dir(path: &Path) -> bool {
+    let fs = Fs::new();
+    fs.is_dir(path) && fs.real_path(path).is_ok_and(|real| real == path)
 }
 
-fn write_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let fs = Fs::new();
-    // The command writes through a link at the output's path.
-    let is_link = fs.symlink_metadata(path).is_ok_and(|found| found.is_symlink());
-    let path = if is_link { fs.real_path(path)? } else { path.to_owned() };
-    fs.replace_with_mode(&path, &[bytes], mode)
+fn is_missing(path: &Path) -> bool {
+    Fs::new().symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Whether a file can be written without a loss: nothing is there, or an old output. A link leads to another file, and a file with a second name is
+/// another file as well: what the command does with these is not known.
+fn is_free(path: &Path) -> bool {
+    match Fs::new().symlink_metadata(path) {
+        Ok(found) => found.is_file() && found.nlink() == 1 && found.uid() == geteuid().as_raw(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use opkeep_fs::Fs;
@@ -48,7 +48,8 @@ pub struct Task<'a> {
     pub inputs: Vec<PathBuf>,
     /// A private directory that exists and is empty: neither reads nor writes below it are observed, and no output contains its path.
     pub work_dir: &'a Path,
-    /// Whether a path that was written is an expected output. A stored result that would write another path is not used.
+    /// Whether a path that was written is an expected output. The path is the real one of its directory, as far as that exists, with the
+    /// file's name. A stored result that would write another path is not used.
     pub outputs: &'a dyn Fn(&Path) -> bool,
     /// Whether a path that was written has no effect on later steps, such as a log, and is not kept.
     pub ignored: &'a dyn Fn(&Path) -> bool,
@@ -75,18 +76,24 @@ pub struct ToolFacts {
 }
 
 impl Task<'_> {
-    /// Whether a path is an expected output. Adapters compare plain paths: one with `..` may lead elsewhere than its text says.
+    /// Whether a path is an expected output.
     pub(crate) fn expects(&self, path: &Path) -> bool {
-        (self.outputs)(&without_parents(path))
+        (self.outputs)(&real_name(path))
     }
 }
 
-/// A path without `..`: by the real path of its directory. A plain path stays as it is.
-pub(crate) fn without_parents(path: &Path) -> PathBuf {
-    let is_plain = path.components().all(|part| part != Component::ParentDir);
+/// A path by the real path of its directory, as far as that exists: without links and `..` in it. The path itself may be a link.
+pub(crate) fn real_name(path: &Path) -> PathBuf {
     match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) if !is_plain => Fs::new().resolved(parent).join(name),
-        _ => path.to_owned(),
+        (Some(dir), Some(name)) => real_dir(dir).join(name),
+        _ => Fs::new().resolved(path),
+    }
+}
+
+fn real_dir(dir: &Path) -> PathBuf {
+    match Fs::new().real_path(dir) {
+        Ok(real) => real,
+        Err(_) => real_name(dir),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::reason::Reason;
 use crate::result::{Output, OutputContent, StoredResult, encode_text};
 use crate::roots::{Roots, Segment};
 use crate::state::States;
-use crate::task::{Task, without_parents};
+use crate::task::{Task, real_name};
 
 /// Files that observed programs may read and that do not count, beside the momentary state of the machine: they say where a user's
 /// home is, which counts by what is read there, and which time it is.
@@ -176,8 +176,13 @@ impl Run<'_> {
     }
 
     fn is_output(&self, path: &Path, outputs: &[Output]) -> bool {
-        let name = self.roots.name(&without_parents(path));
-        outputs.iter().any(|output| output.name == name)
+        // Few paths have the name of an output: only for these, links are followed.
+        let mut named =
+            outputs.iter().filter(|output| output.name.rest.file_name() == path.file_name()).peekable();
+        named.peek().is_some() && {
+            let name = self.roots.name(&real_name(path));
+            named.any(|output| output.name == name)
+        }
     }
 
     /// Whether a path is a directory above an output.

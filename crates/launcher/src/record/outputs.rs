@@ -9,7 +9,7 @@ use super::{Run, is_byte_code};
 use crate::reason::Reason;
 use crate::result::{MAX_OUTPUTS, Output, OutputContent};
 use crate::roots::contains;
-use crate::task::without_parents;
+use crate::task::real_name;
 
 /// The largest number of bytes of all outputs.
 const MAX_BYTES: u64 = 512 << 20;
@@ -67,7 +67,7 @@ impl Run<'_> {
     }
 
     fn output(&self, path: &Path, mode: u32, content: OutputContent) -> Output {
-        Output { name: self.roots.name(&without_parents(path)), mode: mode & 0o777, content }
+        Output { name: self.roots.name(&real_name(path)), mode: mode & 0o777, content }
     }
 
     /// Whether a directory is above a file that was written and is an expected output.

@@ -15,8 +15,10 @@ use opkeep_launcher::{How, Invocation, Launcher, LauncherConfig, Reason, Roots, 
 use opkeep_testkit::PlainDigests;
 
 mod outputs;
+mod world;
 
 pub(crate) use outputs::{Sink, Texts, snapshot};
+pub(crate) use world::{after, link_at};
 
 /// A tree of files, and a store.
 pub(crate) struct Bench {
@@ -121,19 +123,24 @@ impl Bench {
     }
 
     pub(crate) fn run_watched(&self, setup: &Setup, script: &str, on_write: &dyn Fn(&[u8])) -> Launched {
-        let tree = self.path(setup.tree);
-        let script = script.replace("{}", tree.to_str().unwrap());
-        let run = Invocation {
-            program: "/bin/sh".into(),
-            args: vec!["-c".into(), script.clone().into()],
-            env: environment(&setup.env),
-            dir: tree.clone(),
-        };
+        let run = self.invocation(setup, script);
         let launched = self.launch(setup, &run, on_write);
         if launched.how == How::Hit {
-            self.compare(&run, &tree.join("out"), &launched.texts);
+            self.compare(&run, &run.dir.join("out"), &launched.texts);
         }
         launched
+    }
+
+    /// The same, without a comparison.
+    pub(crate) fn raw(&self, setup: &Setup, script: &str) -> Launched {
+        self.launch(setup, &self.invocation(setup, script), &|_| {})
+    }
+
+    fn invocation(&self, setup: &Setup, script: &str) -> Invocation {
+        let dir = self.path(setup.tree);
+        let script = script.replace("{}", dir.to_str().unwrap());
+        let args = vec!["-c".into(), script.into()];
+        Invocation { program: "/bin/sh".into(), args, env: environment(&setup.env), dir }
     }
 
     fn launch(&self, setup: &Setup, run: &Invocation, on_write: &dyn Fn(&[u8])) -> Launched {
@@ -146,7 +153,7 @@ impl Bench {
         }
         let launcher = Launcher::open(config).unwrap();
         let work = tempfile::tempdir().unwrap();
-        let out = self.path(setup.tree).join("out");
+        let out = fs::canonicalize(self.path(setup.tree)).unwrap().join("out");
         let task = Task {
             tool: "sh",
             run: run.clone(),

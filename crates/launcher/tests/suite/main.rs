@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod inputs;
+mod links;
 mod moved;
 mod outputs;
 mod refused;
