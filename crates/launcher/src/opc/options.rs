@@ -63,7 +63,7 @@ impl Options {
         named.map_or_else(|| PathBuf::from("."), PathBuf::from)
     }
 
-    /// The options in the order of their names, with lists that are sets sorted, without the work directory.
+    /// The options in the order of their names, with the words of lists that are sets sorted, without the work directory.
     pub(crate) fn effective(&self) -> impl Iterator<Item = (&str, OsString)> {
         let counted = self.given.iter().filter(|(name, _)| *name != "debug_dir");
         counted.map(|(name, value)| match SETS.contains(&name.as_str()) {
@@ -72,11 +72,10 @@ impl Options {
         })
     }
 
-    /// The arguments of the command whose work directory is `debug_dir`.
+    /// The arguments of the command whose work directory is `debug_dir`: those that the key has, so that the command cannot see a difference that
+    /// the key does not have.
     pub(crate) fn args_with_debug_dir(&self, debug_dir: &OsStr) -> Vec<OsString> {
-        let others = self.given.iter().filter(|(name, _)| *name != "debug_dir");
-        let others = others.map(|(name, value)| (name.as_str(), value.as_os_str()));
-        let options = others.chain([("debug_dir", debug_dir)]).map(|(name, value)| {
+        let options = self.effective().chain([("debug_dir", debug_dir.to_owned())]).map(|(name, value)| {
             let mut arg = OsString::from(format!("--{name}="));
             arg.push(value);
             arg
@@ -162,10 +161,10 @@ fn kind(name: &str) -> Name {
     }
 }
 
+/// A list in the order of its words. The words stay what they are, and as many.
 fn sorted(list: &OsStr) -> OsString {
-    let mut words: Vec<_> = list.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
+    let mut words: Vec<_> = list.as_bytes().split(|byte| *byte == b',').collect();
     words.sort_unstable();
-    words.dedup();
     OsString::from_vec(words.join(&b','))
 }
 
@@ -205,6 +204,7 @@ mod tests {
             ]
         );
         assert_ne!(effective(one), effective(&one.replace("910B1", "910B2")));
+        assert_ne!(effective(one), effective(&one.replace("check_flag", "check_flag,oom")));
         assert_eq!(effective("A.py --input_param=p --newer_option=1"), ["input_param=p", "newer_option=1"]);
     }
 
@@ -224,6 +224,25 @@ mod tests {
         assert_eq!(args, wanted);
         assert_eq!(options.directory("output"), OsStr::new("o"));
         assert_eq!(read("A.py --input_param=p --output=").unwrap().directory("output"), OsStr::new("."));
+    }
+
+    /// What two commands see as different is different in their keys.
+    #[test]
+    fn the_command_gets_what_its_key_has() {
+        let read = |config: &str| {
+            let args = ["A.py", "--input_param=p", "--op_debug_config", config].map(OsString::from);
+            Options::read(&args).unwrap()
+        };
+        for config in ["oom,check_flag", "check_flag, oom", "oom,oom,check_flag", " oom", "", ",oom"] {
+            let options = read(config);
+            let given: Vec<OsString> = options.args_with_debug_dir(OsStr::new("/d"));
+            let value = options.effective().find(|(name, _)| *name == "op_debug_config").unwrap().1;
+            let value = value.into_string().unwrap();
+            assert!(given.contains(&format!("--op_debug_config={value}").into()), "{config}: {given:?}");
+            let mut words = [config, value.as_str()].map(|list| list.split(',').collect::<Vec<_>>());
+            words.iter_mut().for_each(|words| words.sort_unstable());
+            assert_eq!(words[0], words[1], "{config}");
+        }
     }
 
     #[test]
