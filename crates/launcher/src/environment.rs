@@ -1,4 +1,4 @@
-//! Which variables count in a key.
+//! Which variables a command gets, and which of them count in a key.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
@@ -11,12 +11,12 @@ use opkeep_fs::{FileId, Fs};
 
 use crate::roots::Roots;
 
-/// A variable that does not count, with the reason.
+/// A variable that a command does not get, so that it cannot affect the result.
 #[derive(Clone, Copy, Debug)]
 pub struct InertVariable {
     /// Its name; with `*` at the end, all names that begin like that.
     pub name: &'static str,
-    /// Why it does not affect what a compiler writes.
+    /// Why no compile needs it.
     pub reason: &'static str,
 }
 
@@ -38,9 +38,7 @@ pub const INERT: &[InertVariable] = &[
     inert("LS_COLORS", "the same"),
     inert("PS1", "the shell's prompt"),
     inert("VIRTUAL_ENV_PROMPT", "the same"),
-    inert("USER", "files that differ for each user count by content"),
-    inert("LOGNAME", "the same"),
-    inert("MAIL", "the same"),
+    inert("MAIL", "the user's mail"),
     inert("HOSTNAME", "names the machine"),
     inert("SSH_*", "the login session"),
     inert("XDG_SESSION_*", "the same"),
@@ -61,15 +59,17 @@ pub const INERT: &[InertVariable] = &[
     inert("JENKINS_*", "the same"),
     inert("BUILDKITE_*", "the same"),
     inert("SLURM_*", "the job of a cluster"),
-    inert("MAKELEVEL", "how many times make runs in make"),
     inert("MFLAGS", "the old form of MAKEFLAGS"),
     inert("MAKE_TERMOUT", "the terminal of make"),
     inert("MAKE_TERMERR", "the same"),
     inert("NINJA_STATUS", "the form of ninja's progress"),
 ];
 
+/// The names of the user. They do not count for a tool whose results do not depend on them.
+const USER: [&str; 2] = ["USER", "LOGNAME"];
+
 /// What in `MAKEFLAGS` only says how many jobs run, and where their tokens are.
-const INERT_MAKE_FLAGS: [&str; 4] = ["--jobserver-auth=", "--jobserver-fds=", "--sync-mutex=", "-O"];
+const INERT_MAKE_FLAGS: [&str; 3] = ["--jobserver-auth=", "--jobserver-fds=", "--sync-mutex="];
 
 /// The flags with two descriptors for tokens: of GNU make 4.2 and later, and of older ones.
 const JOB_DESCRIPTORS: [&str; 2] = ["--jobserver-auth=", "--jobserver-fds="];
@@ -77,30 +77,29 @@ const JOB_DESCRIPTORS: [&str; 2] = ["--jobserver-auth=", "--jobserver-fds="];
 /// The first descriptor that is not standard input or an output.
 const FIRST_INHERITED: RawFd = 3;
 
-/// Whether a variable counts, if `further` names do not count as well. Such a name may end with `*`.
-pub(crate) fn counts(name: &OsStr, further: &[String]) -> bool {
-    let is_covered = |pattern: &str| match pattern.strip_suffix('*') {
-        Some(prefix) => name.as_bytes().starts_with(prefix.as_bytes()),
-        None => name == pattern,
-    };
-    !INERT.iter().map(|inert| inert.name).chain(further.iter().map(String::as_str)).any(is_covered)
+/// The environment that a command in `dir` gets, of the one of its caller: without the variables that do not count, except those that the
+/// user names, and with its working directory in `PWD`.
+pub(crate) fn passed(env: &[(OsString, OsString)], dir: &Path) -> Vec<(OsString, OsString)> {
+    let is_passed = |name: &OsStr| name != "PWD" && !INERT.iter().any(|inert| covers(inert.name, name));
+    let given = env.iter().find(|(name, value)| name == "PWD" && leads_to(Path::new(value), dir));
+    let pwd = given.map_or_else(|| dir.as_os_str().to_owned(), |(_, value)| value.clone());
+    let passed = env.iter().filter(|(name, _)| is_passed(name)).cloned();
+    passed.chain([("PWD".into(), pwd)]).collect()
 }
 
-/// Adds the variables that count to a digest, sorted by name.
+/// Adds the variables that a command gets to a digest, sorted by name: all but those that the user names. A name may end with `*` there.
 pub(crate) fn hash(
     hasher: &mut Hasher,
-    env: &[(OsString, OsString)],
-    dir: &Path,
+    passed: &[(OsString, OsString)],
     roots: &Roots,
     further: &[String],
+    is_movable: bool,
 ) {
-    let mut counted: Vec<_> = env
-        .iter()
-        .filter(|(name, value)| {
-            // Programs use it as the name of their working directory only if it leads there.
-            counts(name, further) && (name != "PWD" || leads_to(Path::new(value), dir))
-        })
-        .collect();
+    let counts = |name: &OsStr| {
+        let is_user = is_movable && USER.iter().any(|user| name == *user);
+        !is_user && !further.iter().any(|pattern| covers(pattern, name))
+    };
+    let mut counted: Vec<_> = passed.iter().filter(|(name, _)| counts(name)).collect();
     counted.sort_by(|(one, _), (other, _)| one.cmp(other));
     hasher.list(counted.len());
     for (name, value) in counted {
@@ -109,6 +108,13 @@ pub(crate) fn hash(
             true => hasher.bytes(make_flags(value).as_bytes()),
             false => roots.hash_text(hasher, value.as_bytes()),
         }
+    }
+}
+
+fn covers(pattern: &str, name: &OsStr) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.as_bytes().starts_with(prefix.as_bytes()),
+        None => name == pattern,
     }
 }
 
@@ -125,15 +131,37 @@ fn make_flags(value: &OsStr) -> OsString {
         let is_jobs = [&b"-j"[..], b"-l"].iter().any(|flag| word.strip_prefix(*flag).is_some_and(is_number));
         !is_jobs && !INERT_MAKE_FLAGS.iter().any(|flag| word.starts_with(flag.as_bytes()))
     };
-    let words = value.as_bytes().split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-    OsString::from_vec(words.filter(counts).collect::<Vec<_>>().join(&b' '))
+    let (flags, variables) = make_words(value.as_bytes());
+    let counted = flags.into_iter().filter(counts).chain(variables);
+    OsString::from_vec(counted.collect::<Vec<_>>().join(&b' '))
+}
+
+/// The flags in `MAKEFLAGS`, and the rest from ` -- ` on: definitions of variables. A space with a backslash before it belongs to a word.
+fn make_words(value: &[u8]) -> (Vec<&[u8]>, Option<&[u8]>) {
+    let (mut flags, mut rest) = (Vec::new(), value);
+    loop {
+        rest = rest.trim_ascii_start();
+        let mut is_escaped = false;
+        let end = rest.iter().position(|byte| {
+            let is_end = !is_escaped && byte.is_ascii_whitespace();
+            is_escaped = !is_escaped && *byte == b'\\';
+            is_end
+        });
+        let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
+        match word {
+            b"" => return (flags, None),
+            b"--" => return (flags, Some(rest)),
+            _ => flags.push(word),
+        }
+        rest = after;
+    }
 }
 
 /// The pipe with a name that `MAKEFLAGS` gives for the tokens of jobs.
 pub(crate) fn job_pipe(env: &[(OsString, OsString)]) -> Option<&Path> {
-    let (_, flags) = env.iter().find(|(name, _)| name == "MAKEFLAGS")?;
-    let mut words = flags.as_bytes().split(|byte| *byte == b' ');
-    let path = words.find_map(|word| word.strip_prefix(b"--jobserver-auth=fifo:"))?;
+    let (_, value) = env.iter().find(|(name, _)| name == "MAKEFLAGS")?;
+    let (flags, _) = make_words(value.as_bytes());
+    let path = flags.into_iter().find_map(|word| word.strip_prefix(b"--jobserver-auth=fifo:"))?;
     Some(Path::new(OsStr::from_bytes(path)))
 }
 
@@ -148,10 +176,8 @@ pub(crate) fn job_descriptors(env: &[(OsString, OsString)]) -> Vec<RawFd> {
 
 /// The descriptors that `MAKEFLAGS` names.
 fn named_descriptors(env: &[(OsString, OsString)]) -> Vec<RawFd> {
-    let flags = env.iter().find(|(name, _)| name == "MAKEFLAGS").map(|(_, flags)| flags.as_bytes());
-    let words = flags.into_iter().flat_map(|flags| flags.split(|byte| *byte == b' '));
-    // The variables of a command line come behind it.
-    let words = words.take_while(|word| *word != b"--");
+    let value = env.iter().find(|(name, _)| name == "MAKEFLAGS").map(|(_, value)| value.as_bytes());
+    let words = value.into_iter().flat_map(|value| make_words(value).0);
     let pairs = words.filter_map(|word| {
         JOB_DESCRIPTORS.iter().find_map(|flag| word.strip_prefix(flag.as_bytes())).map(<[u8]>::to_vec)
     });
@@ -166,26 +192,45 @@ fn named_descriptors(env: &[(OsString, OsString)]) -> Vec<RawFd> {
 mod tests {
     use super::*;
 
+    fn env(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    }
+
     #[test]
-    fn variables_count_unless_they_are_listed() {
-        for name in [
+    fn a_command_gets_what_counts_and_its_directory() {
+        let given = [
             "PATH",
             "CPATH",
             "PYTHONPATH",
             "XDG_CONFIG_HOME",
             "CIPHER",
             "MAKEFLAGS",
+            "MAKELEVEL",
             "TERMINFO",
             "HOME",
             "TZ",
             "LANG",
-        ] {
-            assert!(counts(OsStr::new(name), &[]), "{name}");
+            "USER",
+        ];
+        let removed = ["CI_JOB_ID", "CI", "SHLVL", "GITHUB_SHA", "TERM", "OLDPWD", "COLUMNS"];
+        let all: Vec<_> = given.iter().chain(&removed).map(|name| (*name, "x")).collect();
+        let passed = passed(&env(&all), Path::new("/"));
+        let names: Vec<_> = passed.iter().map(|(name, _)| name.to_str().unwrap()).collect();
+        assert_eq!(names, [&given[..], &["PWD"]].concat());
+    }
+
+    #[test]
+    fn the_working_directory_is_that_of_the_command() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let pwd = |given: &[(&str, &str)]| passed(&env(given), dir.path()).pop().unwrap().1;
+        for stale in ["/", "relative", "", &text(&dir.path().join("absent"))] {
+            assert_eq!(pwd(&[("PWD", stale)]), dir.path(), "{stale}");
         }
-        for name in ["CI_JOB_ID", "CI", "SHLVL", "GITHUB_SHA", "TERM"] {
-            assert!(!counts(OsStr::new(name), &[]), "{name}");
-        }
-        assert!(!counts(OsStr::new("BUILD_ID"), &["BUILD_*".to_owned()]));
+        assert_eq!(pwd(&[]), dir.path());
+        assert_eq!(pwd(&[("PWD", &text(&link))]), link);
     }
 
     #[test]
@@ -196,8 +241,17 @@ mod tests {
             flags(" -j --jobserver-auth=fifo:/tmp/GMfifo12 --no-print-directory"),
             "--no-print-directory"
         );
-        let env = [("MAKEFLAGS".into(), " -j2 --jobserver-auth=fifo:/tmp/GMfifo12".into())];
-        assert_eq!(job_pipe(&env), Some(Path::new("/tmp/GMfifo12")));
+        // Values of variables, as make writes them.
+        for text in ["-- A=-g\\ -j2", "-- A=\\\\ -j2", "-I\\ -j2", "-- -j2", "-Oline"] {
+            assert_eq!(flags(text), text);
+        }
+        assert_eq!(flags("-Ia\\\\ -j2"), "-Ia\\\\");
+        let job_pipe = |flags: &str| job_pipe(&env(&[("MAKEFLAGS", flags)])).map(Path::to_owned);
+        assert_eq!(
+            job_pipe(" -j2 --jobserver-auth=fifo:/tmp/GMfifo12").as_deref(),
+            Some(Path::new("/tmp/GMfifo12"))
+        );
+        assert_eq!(job_pipe(" -- A=x\\ --jobserver-auth=fifo:/x --jobserver-auth=fifo:/y"), None);
     }
 
     #[test]

@@ -84,7 +84,9 @@ impl TaskKey {
         hasher.list(key_args.len());
         key_args.iter().for_each(|arg| roots.hash_text(&mut hasher, arg.as_bytes()));
         roots.hash_path(&mut hasher, dir);
-        environment::hash(&mut hasher, env, dir, roots, inert);
+        // A link to the directory may lead elsewhere later, and the command is where it leads.
+        roots.hash_path(&mut hasher, &Fs::new().resolved(dir));
+        environment::hash(&mut hasher, env, roots, inert, facts.is_movable);
         hasher.list(inputs.len());
         for input in inputs {
             hash_file(&mut hasher, input, roots, digests).map_err(|_| input.clone())?;
@@ -167,7 +169,8 @@ mod tests {
         fn task(&self) -> Task<'_> {
             let pair = |name: &str, value: String| (OsString::from(name), OsString::from(value));
             let tree = self.0.path().display();
-            let env = vec![pair("CPATH", format!("{tree}/include:/usr/include")), pair("CI", "1".to_owned())];
+            let env =
+                vec![pair("CPATH", format!("{tree}/include:/usr/include")), pair("USER", "me".to_owned())];
             Task {
                 tool: "opc",
                 run: Invocation {
@@ -222,8 +225,8 @@ mod tests {
         assert_eq!(tree.key(|_, _| {}).manifest(3).name, "manifest 3");
     }
 
-    const GOLDEN_TASK: &str = "ed8de57402720fc0e31834929cef043df835ac573ad43265e5e76572763e0d8d";
-    const GOLDEN_RESULT: &str = "554658ba5f6f996057bc259b3d870053a801d63a6ecbb753a1e04b9d5e284cce";
+    const GOLDEN_TASK: &str = "46547f81c0abd17e1faa07910681b958934533c946b1a8d120c5b2374f45cdba";
+    const GOLDEN_RESULT: &str = "a4977cc54102d2bce749e28ec17db1a1602b8657c7b11e175a6204e486d2a798";
 
     #[test]
     fn each_part_of_a_task_counts() {

@@ -20,7 +20,7 @@ use opkeep_process::{
     Forwarded, ForwardingProcess, InheritedFiles, Observation, Observer, Sandbox, SignalRelay,
 };
 
-use crate::environment::job_descriptors;
+use crate::environment::{self, job_descriptors};
 use crate::error::LauncherError;
 use crate::key::{Machine, TaskKey};
 use crate::manifest::Manifest;
@@ -65,7 +65,7 @@ pub struct LauncherConfig {
     pub cache: FileCacheConfig,
     /// Directories that may lie elsewhere in another build, such as the build tree and the source tree. The home directory is one by itself.
     pub roots: Roots,
-    /// Variables that do not count beside [`INERT`](crate::INERT), such as the caller's own settings. A name may end with `*`.
+    /// Variables that a command gets although they do not count, such as the caller's own settings. A name may end with `*`.
     pub inert: Vec<String>,
     /// Digests of files.
     pub digests: Arc<dyn FileDigests>,
@@ -181,7 +181,7 @@ impl Launcher {
     /// The cache cannot be used as its mode requires; or the command could not be started, or was cancelled.
     pub fn run(&self, task: &Task<'_>, io: &mut dyn Streams) -> Result<Ran, LauncherError> {
         let mut capture = Capture::new(io);
-        let env = private_environment(&task.run.env, task.work_dir)?;
+        let env = private_environment(environment::passed(&task.run.env, &task.run.dir), task.work_dir)?;
         let home = env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| home.as_os_str());
         let roots = self.config.roots.of_run(home, task.work_dir);
         // The key has the environment that the programs get.
@@ -198,7 +198,8 @@ impl Launcher {
             Ok(key) => Call { launcher: self, task, env, roots, key, files }.run(&mut capture),
             Err(reason) => {
                 let files = InheritedFiles::All;
-                let status = self.forward(task, &env, files, Sandbox::default(), &mut capture)?.status;
+                let status =
+                    self.forward(task, &task.run.env, files, Sandbox::default(), &mut capture)?.status;
                 Ok(Ran { status, how: How::Uncached(reason) })
             }
         }
@@ -467,7 +468,8 @@ impl Call<'_> {
             }
         }
         capture.restart();
-        let forwarded = launcher.forward(self.task, &self.env, files, Sandbox::default(), capture)?;
+        let forwarded =
+            launcher.forward(self.task, &self.task.run.env, files, Sandbox::default(), capture)?;
         Ok(Ended { forwarded, seen: Err(why), compile_time: began.elapsed() })
     }
 }
@@ -479,7 +481,7 @@ fn hit() -> Ran {
 /// The environment of the command: temporary files lie in the work directory, and Python neither reads nor writes compiled modules,
 /// whose validity depends on dates.
 fn private_environment(
-    env: &[(OsString, OsString)],
+    env: Vec<(OsString, OsString)>,
     work_dir: &Path,
 ) -> Result<Vec<(OsString, OsString)>, LauncherError> {
     let dir = |name: &str| -> Result<PathBuf, LauncherError> {
@@ -492,7 +494,7 @@ fn private_environment(
         ("PYTHONDONTWRITEBYTECODE", "1".into()),
         ("PYTHONPYCACHEPREFIX", dir(BYTE_CODE)?.into()),
     ];
-    let others = env.iter().filter(|(name, _)| set.iter().all(|(own, _)| name != own)).cloned();
+    let others = env.into_iter().filter(|(name, _)| set.iter().all(|(own, _)| name != own));
     Ok(others.chain(set.iter().map(|(name, value)| (OsString::from(name), value.clone()))).collect())
 }
 

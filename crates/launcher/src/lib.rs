@@ -13,7 +13,9 @@
 //!
 //! * **Look-up.** The state of each path of each manifest is taken: the content of files, the absence of missing ones, the names in listed
 //!   directories, where links lead. If a result has that key, a run would read the same, and look for the same in vain.
-//! * **Dates never count**, nor sizes alone: `touch` changes nothing. A file that is only looked at counts by its content as well.
+//! * **Dates never count**, nor sizes alone: `touch` changes nothing. A file that is only looked at counts by its content as well. The bits of
+//!   modes count, of files and of directories.
+//! * **Each variable counts**, or the command does not get it ([`INERT`]). A caller can name others that have no effect.
 //! * **Names in directories** count, except in those in which Python looks for modules: there, only the names count that a text mentions.
 //! * **Roots** ([`Roots`]) are directories that may lie elsewhere in another build. Their paths are replaced by names in arguments, variables and
 //!   texts below roots. If an output shows a path, or the task says that it may, the key has the real paths.
@@ -24,8 +26,7 @@
 //!
 //! # What a key cannot cover
 //!
-//! The clock, the host's name, the number of processors, sockets, limits, a file's owner, its date, and its mode except whether it is
-//! executable; extended attributes, which observed programs do not see; and data in pipes that a command inherits. Its adapter knows
+//! The clock, the host's name, the number of processors, sockets, limits, a file's owner and its date; extended attributes, which observed programs do not see; and data in pipes that a command inherits. Its adapter knows
 //! that the tool uses none of these.
 
 mod bytes;

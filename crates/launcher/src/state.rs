@@ -45,12 +45,18 @@ enum Kind {
     Missing,
     File {
         content: Content,
-        is_executable: bool,
+        mode: u32,
     },
-    Unreadable,
-    Directory,
-    /// A pipe, a socket or a device, with the bits of its kind.
-    Other(u32),
+    Unreadable {
+        mode: u32,
+    },
+    Directory {
+        mode: u32,
+    },
+    /// A pipe, a socket or a device, with the bits of its kind and its permissions.
+    Other {
+        mode: u32,
+    },
 }
 
 /// The content of a file.
@@ -139,27 +145,25 @@ impl<'a> States<'a> {
 
     /// Whether the content of a file can be read.
     pub(crate) fn is_readable(&self, path: &Path) -> bool {
-        self.of(path).kind != Kind::Unreadable
+        !matches!(self.of(path).kind, Kind::Unreadable { .. })
     }
 
     fn hash(&self, hasher: &mut Hasher, path: &Path) {
         let State { link, kind } = self.of(path);
         hasher.option(link.is_some());
         link.iter().for_each(|link| self.roots.hash_text(hasher, link.as_os_str().as_bytes()));
-        match kind {
-            Kind::Missing => hasher.str("missing"),
-            Kind::File { content, is_executable } => {
-                hasher.str("file");
+        let (name, mode) = match kind {
+            Kind::Missing => ("missing", 0),
+            Kind::File { content, mode } => {
                 content.hash(hasher);
-                hasher.bool(is_executable);
+                ("file", mode)
             }
-            Kind::Unreadable => hasher.str("unreadable"),
-            Kind::Directory => hasher.str("directory"),
-            Kind::Other(kind) => {
-                hasher.str("other");
-                hasher.u64(u64::from(kind));
-            }
-        }
+            Kind::Unreadable { mode } => ("unreadable", mode),
+            Kind::Directory { mode } => ("directory", mode),
+            Kind::Other { mode } => ("other", mode),
+        };
+        hasher.str(name);
+        hasher.u64(u64::from(mode));
     }
 
     fn of(&self, path: &Path) -> State {
@@ -172,9 +176,8 @@ impl<'a> States<'a> {
     }
 
     fn look(&self, path: &Path) -> State {
-        const KIND: u32 = 0o170_000;
         if STATE_OF_THE_MACHINE.iter().any(|dir| path.starts_with(dir) && path != Path::new(dir)) {
-            return State { link: None, kind: Kind::Other(0) };
+            return State { link: None, kind: Kind::Other { mode: 0 } };
         }
         let fs = Fs::new();
         let (found, link) = match fs.symlink_metadata(path) {
@@ -182,17 +185,15 @@ impl<'a> States<'a> {
             Ok(found) if found.is_symlink() => (fs.metadata(path).ok(), fs.read_link(path).ok()),
             Ok(found) => (Some(found), None),
         };
-        let kind = match found {
-            None => Kind::Missing,
-            Some(found) if found.is_dir() => Kind::Directory,
-            Some(found) if found.is_file() => {
-                let is_executable = found.mode() & 0o111 != 0;
-                match Content::of(path, &found, self.roots, self.digests) {
-                    Ok(content) => Kind::File { content, is_executable },
-                    Err(_) => Kind::Unreadable,
-                }
-            }
-            Some(found) => Kind::Other(found.mode() & KIND),
+        let Some(found) = found else { return State { link, kind: Kind::Missing } };
+        let mode = found.mode();
+        let kind = match () {
+            () if found.is_dir() => Kind::Directory { mode },
+            () if found.is_file() => match Content::of(path, &found, self.roots, self.digests) {
+                Ok(content) => Kind::File { content, mode },
+                Err(_) => Kind::Unreadable { mode },
+            },
+            () => Kind::Other { mode },
         };
         State { link, kind }
     }

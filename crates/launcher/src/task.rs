@@ -17,7 +17,8 @@ pub struct Invocation {
     pub program: PathBuf,
     /// Its arguments, without its name.
     pub args: Vec<OsString>,
-    /// Its environment. The launcher sets `TMPDIR`, `PYTHONDONTWRITEBYTECODE` and `PYTHONPYCACHEPREFIX` in it.
+    /// Its environment. A run whose result may be kept gets it without [`INERT`](crate::INERT) variables, and with others set: `TMPDIR`,
+    /// `PYTHONDONTWRITEBYTECODE` and `PYTHONPYCACHEPREFIX`, and `PWD` if that does not lead to the working directory.
     pub env: Vec<(OsString, OsString)>,
     /// Its working directory: an absolute path.
     pub dir: PathBuf,

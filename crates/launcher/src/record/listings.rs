@@ -17,7 +17,7 @@ use opkeep_fs::Fs;
 use opkeep_process::Program;
 
 use super::makefile::{is_make, names_its_files};
-use super::{Run, is_byte_code, is_ignored};
+use super::{Run, is_byte_code};
 use crate::manifest::{Listed, Words, stem};
 use crate::reason::Reason;
 use crate::result::Output;
@@ -33,7 +33,7 @@ const MAX_TEXTS: u64 = 256 << 20;
 impl Run<'_> {
     /// The directories that were listed, and the words of all texts.
     pub(super) fn listings(&self, outputs: &[Output]) -> Result<(Vec<Listed>, Words), Reason> {
-        let dirs: Vec<_> = self.seen.names.iter().filter(|(path, _)| !is_ignored(path)).collect();
+        let dirs: Vec<_> = self.seen.names.iter().filter(|(path, _)| !self.is_ignored(path)).collect();
         let by = self.listed_by();
         let lister = |dir: &Path| by.get(dir).copied().unwrap_or(Lister::Other);
         let is_candidate = |dir: &Path| match lister(dir) {
@@ -84,7 +84,7 @@ impl Run<'_> {
 
     /// Whether the makefiles of a program can be read, and name each file that they mean. One that came through a pipe is not known.
     fn has_plain_makefiles(&self, program: &Program) -> bool {
-        let outside = program.read.iter().skip(1).filter(|path| !is_ignored(path)).filter_map(|path| {
+        let outside = program.read.iter().skip(1).filter(|path| !self.is_ignored(path)).filter_map(|path| {
             let is_large = Fs::new().metadata(path).is_ok_and(|found| found.len() > MAX_TEXT);
             (!is_large).then(|| Fs::new().read(path, MAX_TEXT).ok())
         });
@@ -138,7 +138,7 @@ impl Run<'_> {
             .collect();
         for (number, path) in read.iter().enumerate() {
             let is_text = path.extension().is_none_or(|found| TEXTS.iter().any(|text| found == *text));
-            if !is_text && !by_make.contains(path) || is_ignored(path) {
+            if !is_text && !by_make.contains(path) || self.is_ignored(path) {
                 continue;
             }
             let found = Fs::new().metadata(path).ok()?;

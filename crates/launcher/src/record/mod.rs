@@ -21,8 +21,8 @@ use crate::roots::{Roots, Segment};
 use crate::state::States;
 use crate::task::{Task, real_name};
 
-/// Files that observed programs may read and that do not count, beside the momentary state of the machine: they say where a user's
-/// home is, which counts by what is read there, and which time it is.
+/// Files that do not count for a tool whose results depend neither on the user's name nor on where the home directory lies: they say where it
+/// is, which counts by what is read there, and which time it is.
 const SETTLED: [&str; 5] =
     ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/usr/share/zoneinfo"];
 
@@ -60,7 +60,7 @@ impl Run<'_> {
         let looked = self.looked_at(&outputs)?;
         let (listed, words) = self.listings(&outputs)?;
         // The contents are read as the key has them, then each file must still be the one that was opened.
-        let read = self.seen.read.keys().map(PathBuf::as_path).filter(|path| !is_ignored(path));
+        let read = self.seen.read.keys().map(PathBuf::as_path).filter(|path| !self.is_ignored(path));
         let read: Vec<_> = read.filter(|path| !self.is_job_pipe(path)).collect();
         if let Some(path) = read.iter().find(|path| !states.is_readable(path)) {
             return Err(Reason::Unreadable((*path).to_owned()));
@@ -107,7 +107,7 @@ impl Run<'_> {
             let is_read = self.seen.read.contains_key(path);
             self.seen.written.contains_key(path) || !is_read && self.is_above_output(path, outputs)
         };
-        match self.seen.changed.iter().find(|path| !is_ignored(path) && !is_own(path)) {
+        match self.seen.changed.iter().find(|path| !self.is_ignored(path) && !is_own(path)) {
             Some(path) => Err(Reason::Changed(path.clone())),
             None => Ok(()),
         }
@@ -133,7 +133,7 @@ impl Run<'_> {
 
     /// What was read must be files, and none of the outputs.
     fn check_read(&self, outputs: &[Output]) -> Result<(), Reason> {
-        for (path, found) in self.seen.read.iter().filter(|(path, _)| !is_ignored(path)) {
+        for (path, found) in self.seen.read.iter().filter(|(path, _)| !self.is_ignored(path)) {
             if self.is_job_pipe(path) {
                 continue;
             }
@@ -151,7 +151,7 @@ impl Run<'_> {
     /// of a directory above an output: a result is used only where these exist, or where the run made them.
     fn looked_at(&self, outputs: &[Output]) -> Result<Vec<&Path>, Reason> {
         let mut counted = Vec::new();
-        for (path, found) in self.seen.looked_at.iter().filter(|(path, _)| !is_ignored(path)) {
+        for (path, found) in self.seen.looked_at.iter().filter(|(path, _)| !self.is_ignored(path)) {
             let is_above =
                 (found.is_nothing() || found.is_directory()) && self.is_above_output(path, outputs);
             if is_above || self.is_output(path, outputs) || self.is_ignored_write(path) {
@@ -164,7 +164,8 @@ impl Run<'_> {
 
     /// Whether each path that counts is still in the state in which the command found it.
     fn check_unchanged(&self, outputs: &[Output]) -> Result<(), Reason> {
-        let read = self.seen.read.iter().filter(|(path, _)| !is_ignored(path) && !self.is_job_pipe(path));
+        let read =
+            self.seen.read.iter().filter(|(path, _)| !self.is_ignored(path) && !self.is_job_pipe(path));
         if let Some((path, _)) = read.into_iter().find(|(path, found)| !found.is_same(path)) {
             return Err(Reason::Changed(path.clone()));
         }
@@ -173,6 +174,13 @@ impl Run<'_> {
             Some(path) => Err(Reason::Changed(path.to_owned())),
             None => Ok(()),
         }
+    }
+
+    /// Whether a path has a state that is in no key: the momentary state of the machine, and what the tool does not depend on.
+    fn is_ignored(&self, path: &Path) -> bool {
+        let is_settled =
+            || self.task.facts.is_movable && SETTLED.iter().any(|settled| path.starts_with(settled));
+        Unkeyed::covering(path).is_some_and(|unkeyed| unkeyed.is_volatile || is_settled())
     }
 
     fn is_output(&self, path: &Path, outputs: &[Output]) -> bool {
@@ -215,12 +223,6 @@ impl Run<'_> {
 /// Whether an argument is `-march=native` or the like.
 fn means_this_machine(arg: &[u8]) -> bool {
     arg.starts_with(b"-m") && arg.ends_with(b"=native")
-}
-
-/// Whether a path has a state that is in no key.
-fn is_ignored(path: &Path) -> bool {
-    let is_settled = || SETTLED.iter().any(|settled| path.starts_with(settled));
-    Unkeyed::covering(path).is_some_and(|unkeyed| unkeyed.is_volatile || is_settled())
 }
 
 /// Whether a path is that of compiled Python, which the launcher keeps programs from reading.

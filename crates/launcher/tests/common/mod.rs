@@ -102,6 +102,12 @@ impl Bench {
         fs::remove_file(self.path(name)).unwrap();
     }
 
+    /// The bytes of all files in the store.
+    pub(crate) fn stored(&self) -> Vec<Vec<u8>> {
+        let found = Command::new("find").arg(self.path("store")).args(["-type", "f"]).output().unwrap();
+        String::from_utf8(found.stdout).unwrap().lines().map(|path| fs::read(path).unwrap()).collect()
+    }
+
     /// Copies a tree, as another checkout of the same files.
     pub(crate) fn copy(&self, from: &str, to: &str) {
         let copied = Command::new("cp").arg("-r").args([self.path(from), self.path(to)]).status().unwrap();
@@ -120,6 +126,17 @@ impl Bench {
     /// compared with what the script itself writes.
     pub(crate) fn run_with(&self, setup: &Setup, script: &str) -> Launched {
         self.run_watched(setup, script, &|_| {})
+    }
+
+    /// Runs a program without a comparison.
+    pub(crate) fn run_program(&self, setup: &Setup, program: &str, args: &[&str]) -> Launched {
+        let run = Invocation {
+            program: program.into(),
+            args: args.iter().map(OsString::from).collect(),
+            env: environment(&setup.env),
+            dir: self.path(setup.tree),
+        };
+        self.launch(setup, &run, &|_| {})
     }
 
     pub(crate) fn run_watched(&self, setup: &Setup, script: &str, on_write: &dyn Fn(&[u8])) -> Launched {

@@ -6,7 +6,9 @@
 mod common;
 mod inputs;
 mod links;
+mod modes;
 mod moved;
 mod outputs;
 mod refused;
 mod stores;
+mod variables;
