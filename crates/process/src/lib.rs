@@ -33,8 +33,8 @@ pub use process_builder::ProcessBuilder;
 pub use process_output::ProcessOutput;
 pub use running_process::RunningProcess;
 pub use sandbox::{
-    Declared, DigestFile, Domain, DomainBuilder, DomainError, Found, Inputs, InputsError, Observation,
-    Observer, Program, Sandbox, UNKEYED, Unchanged, Unkeyed, Written,
+    Before, Declared, DigestFile, Domain, DomainBuilder, DomainError, Found, Inputs, InputsError, Learned,
+    Observation, Observer, Program, Sandbox, UNKEYED, Unchanged, Unkeyed, Written,
 };
 pub use shortage::is_short_of_resources;
 pub use signals::SignalRelay;

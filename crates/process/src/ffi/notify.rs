@@ -453,6 +453,33 @@ impl Waiting {
         Err(io::Error::other("an argument of a system call is too long to be observed"))
     }
 
+    /// The mode that a call which opens or creates a file gives to a new one, before the umask.
+    pub(crate) fn new_mode(&self) -> io::Result<u32> {
+        Ok(match self.number {
+            libc::SYS_openat2 => {
+                let mut mode = [0; 8];
+                self.read(self.args[2].wrapping_add(8), &mut mode)?;
+                u64::from_ne_bytes(mode) as u32
+            }
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open => self.args[2] as u32,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_creat => self.args[1] as u32,
+            _ => self.args[3] as u32,
+        })
+    }
+
+    /// Whether a call that gives a file a name fails if that name exists.
+    pub(crate) fn keeps_new_name(&self) -> bool {
+        match self.number {
+            libc::SYS_linkat => true,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_link => true,
+            libc::SYS_renameat2 => self.args[4] & u64::from(libc::RENAME_NOREPLACE) != 0,
+            _ => false,
+        }
+    }
+
     /// Fills `buffer` from the memory of the thread's process.
     fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
         let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };

@@ -36,6 +36,7 @@ mod listening;
 mod listing;
 mod observation;
 mod observer;
+mod own;
 mod paths;
 mod proc;
 mod reported_calls;
@@ -44,7 +45,7 @@ mod writes;
 
 pub use domain::{Domain, DomainBuilder, DomainError};
 pub use inputs::{Declared, DigestFile, Inputs, InputsError, Unchanged};
-pub use observation::{Found, Observation, Program, Written};
+pub use observation::{Before, Found, Learned, Observation, Program, Written};
 pub use observer::Observer;
 pub use unkeyed::{UNKEYED, Unkeyed};
 

@@ -35,6 +35,9 @@ pub struct Observation {
     /// Files, links and directories outside the work directory that the programs created or wrote, and that exist at the end, by
     /// the paths that the programs used.
     pub written: BTreeMap<PathBuf, Written>,
+    /// Paths outside the work directory that the programs were about to change, create or remove, with their states before the first such
+    /// call, whether or not it succeeded. Paths in directories that the programs created are not among them.
+    pub before: BTreeMap<PathBuf, Before>,
     /// Files outside the work directory that existed before, and that the programs removed.
     pub removed: BTreeSet<PathBuf>,
     /// Paths that were looked at or opened for reading twice, and were in another state the second time, without a write of the
@@ -60,6 +63,26 @@ pub struct Written {
     pub is_whole: bool,
     /// Whether it is a link that the programs made. A link that was there before leads to the file that they wrote.
     pub is_own_link: bool,
+}
+
+/// The state of a path before the programs changed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Before {
+    /// The state.
+    pub found: Found,
+    /// What they learned of it by the calls that were to change it, beside other looks.
+    pub learned: Learned,
+}
+
+/// What a program learns of a path by a call that changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Learned {
+    /// Whether it can be replaced: a file and a missing path are the same to it.
+    IsReplaceable,
+    /// The same. An old file keeps its mode; a new file has this one.
+    Mode(u32),
+    /// All of its state: the call fails, or does something else, in another state.
+    State,
 }
 
 /// One program.
@@ -199,6 +222,15 @@ impl Found {
     /// Whether it is a pipe, a socket or a device.
     pub fn is_special(&self) -> bool {
         matches!(self.kind, PathKind::Other { .. })
+    }
+
+    /// The bits of the mode of a file or a directory.
+    pub fn mode(&self) -> Option<u32> {
+        match &self.kind {
+            PathKind::File(state) => Some(state.mode),
+            PathKind::Permissions { mode, .. } | PathKind::Directory { mode, .. } => Some(*mode),
+            PathKind::Nothing | PathKind::AnyFile | PathKind::Other { .. } => None,
+        }
     }
 
     /// Whether it is a symbolic link.

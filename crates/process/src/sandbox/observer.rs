@@ -17,19 +17,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use opkeep_fs::{FileId, FileState, Fs};
+use opkeep_fs::Fs;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::interpreter::interpreter;
 use super::listening::{LastCall, is_ready, last_call, receive};
 use super::listing::{digest_of_names, list};
 use super::observation::{Found, in_order};
+use super::own::Own;
 use super::paths::{digest, own_text, resolved};
 use super::proc::{link, process_of, resolve};
 use super::reported_calls::ReportedCalls;
 use super::writes::{Writes, just_now};
 use super::{Observation, Program};
 use crate::ffi::{Call, Listener, Received, Waiting, can_listen};
+
+mod before;
+mod created;
 
 /// How often a program is run whose calls a signal interrupts.
 const MAX_RUNS: usize = 20;
@@ -75,8 +79,7 @@ impl Observer {
             keeps_texts_of: programs,
             seen: Observation::default(),
             written: BTreeSet::new(),
-            created: BTreeSet::new(),
-            moved: BTreeMap::new(),
+            own: Own::default(),
             writes: Writes::default(),
             has_ended: false,
             since: just_now(),
@@ -172,10 +175,8 @@ struct Watch {
     seen: Observation,
     /// Files that are opened for writing.
     written: BTreeSet<PathBuf>,
-    /// Files and directories outside the work directory that the programs were about to create, with links resolved.
-    created: BTreeSet<PathBuf>,
-    /// Existing paths that the programs were about to give to files of their own, with these files.
-    moved: BTreeMap<PathBuf, FileId>,
+    /// Files and directories outside the work directory that the programs created.
+    own: Own,
     /// Paths outside the work directory that the programs were about to write.
     writes: Writes,
     /// Whether no process is left that could make a call.
@@ -264,6 +265,7 @@ impl Watch {
             seen.get_or_insert(program.unwrap_or_default());
             return Ok(());
         }
+        self.own.settle(waiting.thread, self.since);
         let call = waiting.call()?;
         let name = waiting.name()?;
         let path = match resolve(waiting, waiting.dir(), name)? {
@@ -275,19 +277,21 @@ impl Watch {
             None => return Err(io::Error::other("a program without a name was executed")),
         };
         let path = self.as_self_path(path);
+        self.note_call(waiting, call, &path)?;
         match call {
             Call::Exec => self.execute(waiting, &path),
             Call::Open { flags } => self.open(waiting, path, flags),
             Call::Look => self.observe_look(waiting, path),
             Call::MakeDirectory if Found::at(&path).is_nothing() => {
                 self.add_written(&path, true);
-                self.add_created(path);
+                self.add_created(waiting, &path);
                 Ok(())
             }
-            // Another process holds this lock: a matter of timing, not of content.
+            // Another process holds this lock: the state of the path is recorded.
             Call::MakeDirectory => Ok(()),
             Call::MakeSpecial if Found::at(&path).is_nothing() => {
                 self.add_written(&path, true);
+                self.add_special(waiting, &path);
                 Ok(())
             }
             Call::MakeSpecial => Ok(()),
@@ -297,7 +301,7 @@ impl Watch {
             }
             Call::Remove => {
                 let exists = Fs::new().symlink_metadata(&path).is_ok();
-                if exists && !self.has_name_in_work_dir(&path) && !self.is_created(&path) {
+                if exists && !self.has_name_in_work_dir(&path) && !self.is_created_name(&path) {
                     self.writes.remove(path);
                 }
                 Ok(())
@@ -308,26 +312,6 @@ impl Watch {
                 self.open(waiting, path, libc::O_RDONLY)
             }
         }
-    }
-
-    /// Records the new name of a file: `old`, or an open file.
-    fn rename(&mut self, waiting: &Waiting, old: Option<&Path>) -> io::Result<()> {
-        let (dir, name) = waiting.new_name()?;
-        let Some(new) = resolve(waiting, dir, name)? else { return Ok(()) };
-        let is_own = old.is_some_and(|old| self.is_in_work_dir(old) || self.is_created(old));
-        let is_whole = |path: &Path| self.is_in_work_dir(path) || self.writes.is_whole(path);
-        let is_whole = old.is_some_and(|old| is_whole(old) && !Found::at(old).is_directory());
-        self.add_written(&new, is_whole && !waiting.is_exchange());
-        if let Some(old) = old.filter(|_| waiting.is_exchange()) {
-            self.add_written(old, false);
-        }
-        // The call may fail if the new name exists: then that does not lead to the programs' file.
-        if is_own && Found::at(&new).is_nothing() {
-            self.add_created(new);
-        } else if let Some(own) = old.filter(|_| is_own).and_then(|old| Fs::new().metadata(old).ok()) {
-            self.moved.insert(resolved(&new), FileId::of(&own));
-        }
-        Ok(())
     }
 
     /// Records that the programs write a path, unless it is in the work directory.
@@ -381,7 +365,8 @@ impl Watch {
             self.written.insert(path.clone());
         }
         let found = Found::at(&path);
-        let is_created = self.is_created(&path);
+        // What comes through a pipe is another process's, too.
+        let is_created = !found.is_special() && self.is_created(&path);
         let is_in_work_dir = self.is_in_work_dir(&path);
         let is_outside = match found.is_nothing() {
             true => !self.has_name_in_work_dir(&path),
@@ -390,9 +375,16 @@ impl Watch {
         if is_outside {
             self.writes.open(&self.recorded_path(path.clone()), flags, &found);
         }
+        if is_created && found.is_directory() && !self.has_own_names_alone(&path)? {
+            // Another process put files into it.
+            return self.list(waiting, self.recorded_path(path));
+        }
         if is_in_work_dir || is_created {
             if is_created && !replaces {
                 self.seen.own.insert(path.clone());
+            }
+            if is_created && found.is_nothing() && flags & libc::O_CREAT != 0 {
+                self.add_created(waiting, &path);
             }
             if !replaces && found.is_file() {
                 let digest = digest(&path)?;
@@ -419,24 +411,20 @@ impl Watch {
                 self.program(waiting)?.looked_at.insert(path.clone());
                 self.look_at(path.clone());
             }
-            self.add_created(path);
+            self.add_created(waiting, &path);
         } else if flags & libc::O_TRUNC != 0
             && flags & libc::O_EXCL == 0
             && found.is_file()
             && Fs::new().is_writable(&path)
         {
-            // None of the old content remains.
-            self.add_created(path);
+            self.add_truncated(&path);
         } else if appends && found.is_file() {
             // A log: the program does not learn whether it existed before.
         } else if replaces || found.is_nothing() || flags & libc::O_PATH != 0 {
             self.program(waiting)?.looked_at.insert(path.clone());
             self.look_at(path);
         } else if found.is_directory() {
-            let names = list(&path)?;
-            self.program(waiting)?.listed.insert(path.clone());
-            self.seen.listed.insert(path.clone(), digest_of_names(&names));
-            self.seen.names.entry(path).or_insert(names);
+            return self.list(waiting, path);
         } else {
             let program = self.program(waiting)?;
             if !program.read.contains(&path) {
@@ -444,6 +432,15 @@ impl Watch {
             }
             self.read(path, found);
         }
+        Ok(())
+    }
+
+    /// Records a directory that is listed.
+    fn list(&mut self, waiting: &Waiting, path: PathBuf) -> io::Result<()> {
+        let names = list(&path)?;
+        self.program(waiting)?.listed.insert(path.clone());
+        self.seen.listed.insert(path.clone(), digest_of_names(&names));
+        self.seen.names.entry(path).or_insert(names);
         Ok(())
     }
 
@@ -494,26 +491,6 @@ impl Watch {
         if before.is_some_and(|before| before != found) {
             self.seen.changed.insert(path);
         }
-    }
-
-    /// Records a path that the programs create, unless it is in the work directory.
-    fn add_created(&mut self, path: PathBuf) {
-        if !self.is_in_work_dir(&path) {
-            self.created.insert(resolved(&path));
-        }
-    }
-
-    /// Whether the programs created a file, or a directory above it. The call that was to create it may have failed,
-    /// and a link may lead to another file: a file that has not changed since the start is not theirs.
-    fn is_created(&self, path: &Path) -> bool {
-        if self.created.is_empty() && self.moved.is_empty() {
-            return false;
-        }
-        let path = resolved(path);
-        let is_moved = |own: &FileId| Fs::new().metadata(&path).is_ok_and(|found| FileId::of(&found) == *own);
-        let is_created = path.ancestors().any(|path| self.created.contains(path));
-        (is_created || self.moved.get(&path).is_some_and(is_moved))
-            && !Fs::new().metadata(&path).is_ok_and(|found| FileState::of(&found).ctime < self.since)
     }
 
     /// Whether a path is in the work directory, by whatever name.
@@ -577,7 +554,7 @@ impl Watch {
         let Observation { read, looked_at, temporary, .. } = &mut seen;
         // A temporary file, with another name in each run.
         let is_temporary = |path: &Path, found: &Found| {
-            found.is_nothing() && self.created.contains(&resolved(path)) && Found::at(path).is_nothing()
+            found.is_nothing() && self.own.contains(&resolved(path)) && Found::at(path).is_nothing()
         };
         temporary
             .extend(looked_at.extract_if(.., |path, found| is_temporary(path, found)).map(|(path, _)| path));
@@ -591,7 +568,7 @@ impl Watch {
         }
         (seen.written, seen.removed) = self.writes.take(self.since);
         // Files that one job of a worker leaves behind do not belong to the next one.
-        self.created.clear();
+        self.own.clear();
         self.written.clear();
         self.since = just_now();
         seen

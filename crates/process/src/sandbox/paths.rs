@@ -18,6 +18,14 @@ pub(super) fn resolved(path: &Path) -> PathBuf {
     }
 }
 
+/// A name without links on the way to it. The name itself may be that of a link.
+pub(super) fn named(path: &Path) -> PathBuf {
+    match (path.parent().map(|parent| Fs::new().real_path(parent)), path.file_name()) {
+        (Some(Ok(parent)), Some(name)) => parent.join(name),
+        _ => path.to_owned(),
+    }
+}
+
 /// The text of a file in the work directory; `None` if it is larger than texts that people and their tools write.
 pub(super) fn own_text(path: &Path) -> Option<Vec<u8>> {
     const MAX_TEXT: u64 = 4 << 20;

@@ -22,6 +22,14 @@ pub(super) fn process_of(thread: i32) -> io::Result<i32> {
         .ok_or_else(|| io::Error::other("a thread has no process"))
 }
 
+/// The bits that new files of a thread do not have.
+pub(super) fn umask_of(thread: i32) -> io::Result<u32> {
+    let status = Fs::new().read_text(Path::new(&format!("/proc/{thread}/status")), MAX_STATUS)?;
+    let bits =
+        status.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
+    bits.ok_or_else(|| io::Error::other("a thread has no umask"))
+}
+
 /// The target of a symbolic link.
 pub(super) fn link(path: &Path) -> Option<PathBuf> {
     Fs::new().read_link(path).ok()

@@ -2,5 +2,6 @@
 
 mod forks;
 mod forwarding;
+mod own;
 mod sandbox;
 mod writes;
