@@ -93,6 +93,16 @@ impl TaskKey {
         }
         let ToolFacts { is_movable, replaces_outputs, imports_by_name } = facts;
         [is_movable, replaces_outputs, imports_by_name].into_iter().for_each(|fact| hasher.bool(*fact));
+        roots.hash_relations(&mut hasher);
+        // A relative path leads from there to a root, or a name behind a text.
+        let texts = key_args.iter().chain(env.iter().map(|(_, value)| value));
+        let is_beside = roots.are_beside(dir)
+            || roots.are_beside(&Fs::new().resolved(dir))
+            || texts.into_iter().any(|text| roots.are_below_a_path_in(text.as_bytes()));
+        hasher.bool(is_beside);
+        if is_beside {
+            roots.hash_real_paths(&mut hasher);
+        }
         Ok(Self(hasher.finish()))
     }
 
@@ -225,8 +235,8 @@ mod tests {
         assert_eq!(tree.key(|_, _| {}).manifest(3).name, "manifest 3");
     }
 
-    const GOLDEN_TASK: &str = "46547f81c0abd17e1faa07910681b958934533c946b1a8d120c5b2374f45cdba";
-    const GOLDEN_RESULT: &str = "a4977cc54102d2bce749e28ec17db1a1602b8657c7b11e175a6204e486d2a798";
+    const GOLDEN_TASK: &str = "0a7d7a3064641854b704a436e3344112a6f6559b5014455b0185af0a7623d7c9";
+    const GOLDEN_RESULT: &str = "7f31572abdc19c89617202d439f8a13f62341baea68a54de8e65fcba45356551";
 
     #[test]
     fn each_part_of_a_task_counts() {

@@ -63,7 +63,8 @@ const BYTE_CODE: &str = "pycache";
 pub struct LauncherConfig {
     /// The store, its mode, the remote cache, and the namespace of the keys.
     pub cache: FileCacheConfig,
-    /// Directories that may lie elsewhere in another build, such as the build tree and the source tree. The home directory is one by itself.
+    /// Directories that may lie elsewhere in another build, such as the build tree and the source tree. The home directory is one by itself. They
+    /// apply to tasks whose tool [is movable](crate::ToolFacts::is_movable).
     pub roots: Roots,
     /// Variables that a command gets although they do not count, such as the caller's own settings. A name may end with `*`.
     pub inert: Vec<String>,
@@ -183,7 +184,10 @@ impl Launcher {
         let mut capture = Capture::new(io);
         let env = private_environment(environment::passed(&task.run.env, &task.run.dir), task.work_dir)?;
         let home = env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| home.as_os_str());
-        let roots = self.config.roots.of_run(home, task.work_dir);
+        let roots = match task.facts.is_movable {
+            true => self.config.roots.of_run(home, task.work_dir),
+            false => Roots::default().of_run(None, task.work_dir),
+        };
         // The key has the environment that the programs get.
         let mut keyed = task.clone();
         keyed.run.env.clone_from(&env);

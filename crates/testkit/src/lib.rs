@@ -11,6 +11,7 @@
 //! * [`toolkit`]: a stand-in for the CANN toolkit, whose `opc` compiles without CANN; [`toolkit::package`]: one for builds of
 //!   operator packages, whose `bisheng` is the machine's clang.
 //! * [`fault`]: a disk that fails, is gone or loses power at a chosen call; [`DirSnapshot`] keeps and restores its files.
+//! * [`far_dir`]: a directory to which no relative path leads from those of other tests.
 //! * [`TestClock`]: a clock that a test moves.
 //! * [`corpus`]: files that may not be redistributed. [`Counting`], [`most_bytes`] and [`allocations`]: the memory that
 //!   code uses.
@@ -35,6 +36,7 @@ pub mod device;
 mod digests;
 mod dir_snapshot;
 pub mod elf;
+mod far;
 pub mod fault;
 mod ffi;
 #[cfg(feature = "grpc")]
@@ -59,6 +61,7 @@ pub use context::TestContext;
 pub use cpu_time::CpuTime;
 pub use digests::{PlainDigests, fingerprint};
 pub use dir_snapshot::DirSnapshot;
+pub use far::far_dir;
 pub use ffi::{
     Counting, ForkedChild, Means, allocations, become_user, close_all_files, fork, in_forked_child,
     most_bytes, without_means,

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use libtest_mimic::{Failed, Trial};
+use opkeep_testkit::far_dir;
 use opkeep_testkit::toolkit::package::{
     PackageInstallation, PackageToolkit, Project, ProjectTask, ProjectTree, tools,
 };
+use tempfile::TempDir;
 
 use crate::common::Place;
 
@@ -40,10 +42,11 @@ pub(crate) fn trials() -> Vec<Trial> {
     tests.into_iter().map(trial).collect()
 }
 
-/// A toolkit, a store, and a directory with links.
+/// A toolkit, a store, and a directory with links. The toolkit and the links are not beside the projects: no relative path leads to them.
 struct Bench {
     place: Place,
     at: PathBuf,
+    far: TempDir,
     installed: PackageInstallation,
 }
 
@@ -51,9 +54,12 @@ impl Bench {
     fn new() -> Self {
         let place = Place::new();
         let at = fs::canonicalize(place.dir.path()).unwrap();
-        let installed = PackageToolkit::new().write(&at.join("Ascend")).unwrap();
-        place.run(&["shim", "install", "shims"]).ended_with(0).prints("export PATH=");
-        Self { place, at, installed }
+        let far = far_dir().unwrap();
+        let installed =
+            PackageToolkit::new().write(&fs::canonicalize(far.path()).unwrap().join("Ascend")).unwrap();
+        let shims = far.path().join("shims");
+        place.run(&["shim", "install", shims.to_str().unwrap()]).ended_with(0).prints("export PATH=");
+        Self { place, at, far, installed }
     }
 
     /// Writes a project whose builds use the store.
@@ -63,7 +69,7 @@ impl Bench {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let project = project
             .clone()
-            .path(&self.at.join("shims"))
+            .path(&self.far.path().join("shims"))
             .env("OPKEEP_CACHE_DIR", &text(&self.at.join("store")))
             .env("OPKEEP_CONFIG", "/dev/null")
             .env("OPKEEP_ROOTS", &format!("project={}", folder.display()))

@@ -3,6 +3,7 @@
 mod listings;
 mod makefile;
 mod outputs;
+mod place;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -67,7 +68,7 @@ impl Run<'_> {
         }
         let paths: BTreeSet<_> = read.into_iter().chain(looked).map(|path| self.roots.name(path)).collect();
         let mut manifest = Manifest {
-            has_real_paths: !self.task.facts.is_movable,
+            has_real_paths: false,
             paths: paths.into_iter().collect(),
             listed,
             words: Default::default(),
@@ -76,9 +77,8 @@ impl Run<'_> {
             return Err(Reason::Changed(self.task.run.dir.clone()));
         }
         self.check_unchanged(&outputs)?;
-        manifest.has_real_paths |= self.outputs_show_paths(&outputs)?;
+        manifest.has_real_paths = self.depends_on_place(&outputs)?;
         let texts = self.texts.map(|text| encode_text(self.roots, text));
-        manifest.has_real_paths |= self.texts_show_paths();
         Ok(Recording { manifest, words, result: StoredResult { outputs, texts } })
     }
 
@@ -148,13 +148,15 @@ impl Run<'_> {
     }
 
     /// The paths that were looked at and that count. The state of an output before the run does not: the run replaced it. Nor does that
-    /// of a directory above an output: a result is used only where these exist, or where the run made them.
+    /// of a directory above an output: a result is used only where these exist, or where the run made them. Nor does a directory above a
+    /// root: each root has some.
     fn looked_at(&self, outputs: &[Output]) -> Result<Vec<&Path>, Reason> {
         let mut counted = Vec::new();
         for (path, found) in self.seen.looked_at.iter().filter(|(path, _)| !self.is_ignored(path)) {
             let is_above =
                 (found.is_nothing() || found.is_directory()) && self.is_above_output(path, outputs);
-            if is_above || self.is_output(path, outputs) || self.is_ignored_write(path) {
+            let is_own = self.is_output(path, outputs) || self.is_ignored_write(path);
+            if is_above || is_own || self.is_passed(path) {
                 continue;
             }
             counted.push(path.as_path());

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         let arguments: Vec<String> = arguments.collect();
         return processes::launch(&arguments);
     }
-    let tests: [(&str, fn()); 13] = [
+    let tests: [(&str, fn()); 14] = [
         ("of_eight_processes_one_runs_the_command", processes::eight_processes),
         ("processes_whose_command_fails_do_not_wait_for_each_other", processes::failing_processes),
         ("a_waiter_runs_the_command_of_a_killed_process", processes::a_killed_process),
@@ -39,6 +39,7 @@ fn main() -> ExitCode {
             opc::failures_and_unusual_command_lines_are_as_they_are,
         ),
         ("opc::a_set_has_no_order", opc::a_set_has_no_order),
+        ("opc::a_toolkit_beside_a_project", opc::a_toolkit_beside_a_project),
     ];
     let trials = tests.into_iter().map(|(name, body)| {
         let trial = Trial::test(name, move || {

@@ -9,15 +9,17 @@ use std::sync::Arc;
 use opkeep_embed::{FileCacheConfig, StoreConfig};
 use opkeep_launcher::opc::{NotCached, Opc};
 use opkeep_launcher::{How, Invocation, Launcher, LauncherConfig, Reason, Roots};
-use opkeep_testkit::PlainDigests;
 use opkeep_testkit::toolkit::package::{
     PackageInstallation, PackageToolkit, Project, ProjectTask, ProjectTree,
 };
+use opkeep_testkit::{PlainDigests, far_dir};
 
 use crate::outputs::{Sink, Texts, snapshot};
 
 struct Bench {
     dir: tempfile::TempDir,
+    /// The toolkit's place.
+    _far: tempfile::TempDir,
     installed: PackageInstallation,
     digests: Arc<PlainDigests>,
 }
@@ -30,10 +32,10 @@ struct Built {
 
 impl Bench {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let at = fs::canonicalize(dir.path()).unwrap();
+        let (dir, far) = (tempfile::tempdir().unwrap(), far_dir().unwrap());
+        let at = fs::canonicalize(far.path()).unwrap();
         let installed = PackageToolkit::new().write(&at.join("Ascend")).unwrap();
-        Self { dir, installed, digests: Arc::default() }
+        Self { dir, _far: far, installed, digests: Arc::default() }
     }
 
     fn project(&self, project: &Project, name: &str) -> ProjectTree {
@@ -44,6 +46,17 @@ impl Bench {
     }
 
     fn run(&self, project: &ProjectTree, task: &ProjectTask, further: &[&str]) -> Built {
+        self.run_with(project, task, further, &[])
+    }
+
+    /// Runs a task with further roots.
+    fn run_with(
+        &self,
+        project: &ProjectTree,
+        task: &ProjectTask,
+        further: &[&str],
+        roots: &[(&str, &Path)],
+    ) -> Built {
         let command = project.asc_opc(task).unwrap();
         let mut invocation = invocation(&command);
         invocation.args.extend(further.iter().map(OsString::from));
@@ -51,7 +64,10 @@ impl Bench {
         let opc = Opc::read(invocation).unwrap().with_logs([log]);
         let cache = FileCacheConfig::new(StoreConfig::new(self.dir.path().join("store")), "opc");
         let mut config = LauncherConfig::new(cache, self.digests.clone());
-        config.roots = Roots::new([("project".to_owned(), project.folder().to_owned())]).unwrap();
+        let own = [("project", project.folder())];
+        let roots = roots.iter().chain(&own);
+        config.roots =
+            Roots::new(roots.map(|(name, path)| ((*name).to_owned(), (*path).to_owned()))).unwrap();
         let launcher = Launcher::open(config).unwrap();
         let work = tempfile::tempdir().unwrap();
         let mut sink = Sink { texts: Texts::default(), on_write: &|_| {} };
@@ -190,4 +206,30 @@ pub(crate) fn a_set_has_no_order() {
     assert_eq!(how("--op_debug_config=oom,check_flag"), How::Compiled);
     assert_eq!(how("--op_debug_config=check_flag,oom"), How::Hit);
     assert_eq!(how("--op_debug_config=check_flag"), How::Compiled);
+}
+
+/// A relative path may lead from a project to a toolkit beside it: the result is that of this place, unless the toolkit is a root as well and
+/// both lie to each other as before.
+pub(crate) fn a_toolkit_beside_a_project() {
+    let mut bench = Bench::new();
+    let mut how = |place: &str, is_root: bool| {
+        let at = fs::canonicalize(bench.dir.path()).unwrap().join(place);
+        let toolkit = at.join("Ascend");
+        bench.installed = PackageToolkit::new().write(&toolkit).unwrap();
+        let project = bench.project(&Project::vllm(), &format!("{place}/project"));
+        let roots = [("toolkit", toolkit.as_path())];
+        let task = task(&project, "AddCustom");
+        let built = bench.run_with(&project, &task, &[], &roots[..usize::from(is_root)]);
+        assert_eq!(built.code, Some(0));
+        if built.how == How::Hit {
+            let files = snapshot(&task.output);
+            fs::remove_dir_all(&task.output).unwrap();
+            let ended = project.asc_opc(&task).unwrap().output().unwrap();
+            assert_eq!(Texts { out: ended.stdout, err: ended.stderr }, built.texts);
+            assert_eq!(snapshot(&task.output), files);
+        }
+        built.how
+    };
+    assert_eq!((how("one", false), how("two/deeper", false)), (How::Compiled, How::Compiled));
+    assert_eq!((how("three", true), how("four/deeper", true)), (How::Compiled, How::Hit));
 }

@@ -61,7 +61,7 @@ impl Default for Setup {
             env: Vec::new(),
             mode: CacheMode::Enable,
             store: None,
-            facts: ToolFacts { is_movable: true, ..ToolFacts::default() },
+            facts: ToolFacts::default(),
             is_full: false,
         }
     }

@@ -9,6 +9,7 @@ mod links;
 mod modes;
 mod moved;
 mod outputs;
+mod places;
 mod refused;
 mod stores;
 mod variables;

@@ -3,6 +3,7 @@
 use std::fs;
 
 use opkeep_launcher::{How, ToolFacts};
+use opkeep_testkit::far_dir;
 
 use crate::common::{Bench, Setup, variable};
 
@@ -19,25 +20,28 @@ const MOVED: Setup = Setup {
 };
 
 fn c_tree(bench: &Bench) {
-    bench.write("tree/k.c", "#include \"{}/tree/include/a.h\"\nint k(void) { return A; }\n");
+    bench.write("tree/k.c", "#include \"a.h\"\nint k(void) { return A; }\n");
+    bench.write("tree/options.rsp", "-I{}/tree/include\n");
     bench.write("tree/include/a.h", "#define A 1\n");
     fs::create_dir_all(bench.path("moved/to/another")).unwrap();
     bench.copy("tree", MOVED.tree);
     // A generated file has the paths of its own tree.
-    bench.write(
-        "moved/to/another/place/k.c",
-        "#include \"{}/moved/to/another/place/include/a.h\"\nint k(void) { return A; }\n",
-    );
+    bench.write("moved/to/another/place/options.rsp", "-I{}/moved/to/another/place/include\n");
 }
 
-const CC: &str = "cc -I{}/include -c {}/k.c -o {}/out/k.o && echo compiled {}/k.c && echo in {} >&2";
+const CC: &str =
+    "cc -I{}/include @{}/options.rsp -c {}/k.c -o {}/out/k.o && echo compiled {}/k.c && echo in {} >&2";
 
 #[test]
 fn another_directory_is_a_hit_with_roots() {
     let bench = Bench::new();
     c_tree(&bench);
-    let home = |name: &str| vec![variable("HOME", bench.path(name))];
-    assert_eq!(bench.run_with(&Setup { env: home("home/one"), ..Setup::default() }, CC).how, How::Compiled);
+    let homes = far_dir().unwrap();
+    let home = |name: &str| vec![variable("HOME", homes.path().join(name))];
+    assert_eq!(
+        bench.run_with(&Setup { env: home("home/one"), facts: MOVABLE, ..Setup::default() }, CC).how,
+        How::Compiled
+    );
     let moved = bench.run_with(&Setup { env: home("home/other"), ..MOVED }, CC);
     assert_eq!(moved.how, How::Hit);
     let expected = format!("compiled {}/k.c\n", bench.path(MOVED.tree).display());
@@ -51,7 +55,7 @@ fn another_directory_is_a_hit_with_roots() {
 fn another_directory_is_a_miss_without_roots() {
     let bench = Bench::new();
     c_tree(&bench);
-    let without = |setup: Setup| Setup { has_root: false, ..setup };
+    let without = |setup: Setup| Setup { has_root: false, facts: MOVABLE, ..setup };
     assert_eq!(bench.run_with(&without(Setup::default()), CC).how, How::Compiled);
     assert_eq!(bench.run_with(&without(Setup::default()), CC).how, How::Hit);
     assert_eq!(bench.run_with(&without(MOVED), CC).how, How::Compiled);
@@ -61,10 +65,10 @@ fn another_directory_is_a_miss_without_roots() {
 #[test]
 fn a_result_that_shows_its_directory_is_not_used_in_another() {
     let scripts = [
-        ("cc -g -c {}/k.c -o {}/out/k.o", false),
+        ("cc -g @{}/options.rsp -c {}/k.c -o {}/out/k.o", false),
         // Compressed: the bytes show no path.
-        ("cc -g -gz -c {}/k.c -o {}/out/k.o", false),
-        ("cc -DFILE_NAME -c {}/k.c -o {}/out/k.o && cat {}/k.c > out/text", false),
+        ("cc -g -gz @{}/options.rsp -c {}/k.c -o {}/out/k.o", false),
+        ("cc @{}/options.rsp -c {}/k.c -o {}/out/k.o && cat {}/options.rsp > out/text", false),
         ("pwd > out/k", false),
         ("echo x > out/k", true),
     ];
@@ -91,11 +95,12 @@ fn files_outside_of_a_root_are_those_that_the_command_reads() {
         bench.write(beside, tree);
     }
     let script = "cat {}/../beside > {}/out/k";
-    assert_eq!(bench.run_with(&Setup::default(), script).how, How::Compiled);
+    let here = Setup { facts: MOVABLE, ..Setup::default() };
+    assert_eq!(bench.run_with(&here, script).how, How::Compiled);
     assert_eq!(bench.run_with(&MOVED, script).how, How::Compiled);
     assert_eq!(
         fs::read_to_string(bench.path("moved/to/another/place/out/k")).unwrap(),
         "moved/to/another/place"
     );
-    assert_eq!(bench.run_with(&Setup::default(), script).how, How::Hit);
+    assert_eq!(bench.run_with(&here, script).how, How::Hit);
 }

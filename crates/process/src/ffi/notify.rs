@@ -387,6 +387,11 @@ impl Waiting {
         self.number == libc::SYS_renameat2 && self.args[4] & u64::from(libc::RENAME_EXCHANGE) != 0
     }
 
+    /// Whether it changes the working directory.
+    pub(crate) fn enters_directory(&self) -> bool {
+        self.number == libc::SYS_chdir
+    }
+
     pub(crate) fn is_exec(&self) -> bool {
         matches!(self.number, libc::SYS_execve | libc::SYS_execveat)
     }

@@ -24,6 +24,8 @@ pub struct Observation {
     /// The state of each path that was looked at in another way: its properties were read, it was not found, or it is a
     /// link.
     pub looked_at: BTreeMap<PathBuf, Found>,
+    /// Directories that became the working directory of a process.
+    pub entered: BTreeSet<PathBuf>,
     /// Paths that were missing until the programs created something there, and removed it again: temporary files, or
     /// locks.
     pub temporary: BTreeSet<PathBuf>,

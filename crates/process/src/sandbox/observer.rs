@@ -474,6 +474,7 @@ impl Watch {
     }
 
     fn observe_look(&mut self, waiting: &Waiting, path: PathBuf) -> io::Result<()> {
+        self.seen.entered.extend(waiting.enters_directory().then(|| path.clone()));
         if !self.is_in_work_dir(&path) && !self.is_created(&path) {
             self.program(waiting)?.looked_at.insert(path.clone());
             self.look_at(path);

@@ -1,5 +1,7 @@
 //! Named directories that may lie elsewhere in another build.
 
+mod relations;
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
