@@ -23,6 +23,9 @@ pub enum Reason {
     OutputClosed,
     /// A pipe, a socket, a device or another process's state was read: what comes from it is in no key.
     NotAFile(PathBuf),
+    /// Data was exchanged with another process by this socket, pipe or device: what comes from it is in no key, and what it gets would be
+    /// missing in a later build.
+    OtherProcess(String),
     /// An argument names an inherited file, such as `/dev/fd/63`.
     DescriptorArgument(String),
     /// A file that the key covers cannot be read.
@@ -63,6 +66,7 @@ impl Reason {
             Self::StillRunning => "still-running",
             Self::OutputClosed => "output-closed",
             Self::NotAFile(_) => "not-a-file",
+            Self::OtherProcess(_) => "other-process",
             Self::DescriptorArgument(_) => "descriptor-argument",
             Self::Unreadable(_) => "unreadable",
             Self::Changed(_) => "changed",
@@ -99,6 +103,7 @@ impl fmt::Display for Reason {
             Self::StillRunning => f.write_str("a process that the command started ran on"),
             Self::OutputClosed => f.write_str("the reader of the command's output was gone"),
             Self::NotAFile(path) => write!(f, "`{}` was read, which is not a file", path.display()),
+            Self::OtherProcess(peer) => write!(f, "data was exchanged with another process by `{peer}`"),
             Self::DescriptorArgument(arg) => write!(f, "the argument `{arg}` names an inherited file"),
             Self::Unreadable(path) => write!(f, "`{}` cannot be read", path.display()),
             Self::Changed(path) => write!(f, "`{}` changed while the command ran", path.display()),

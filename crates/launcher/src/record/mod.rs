@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use opkeep_process::{Observation, Unkeyed};
+use opkeep_process::{Observation, Peer, Unkeyed};
 
 pub(crate) use makefile::MAKE;
 
@@ -92,6 +92,10 @@ impl Run<'_> {
         }
         if *outlived {
             return Err(Reason::StillRunning);
+        }
+        let is_job_pipe = |peer: &&Peer| matches!(peer, Peer::File(path) if self.is_job_pipe(path));
+        if let Some(peer) = self.seen.peers.iter().find(|peer| !is_job_pipe(peer)) {
+            return Err(Reason::OtherProcess(peer.to_string()));
         }
         let args = self.seen.programs.iter().flat_map(|program| &program.args).chain(&self.task.run.args);
         if let Some(arg) = args.into_iter().find(|arg| means_this_machine(arg.as_bytes())) {

@@ -8,6 +8,7 @@ mod inputs;
 mod links;
 mod modes;
 mod moved;
+mod other_processes;
 mod outputs;
 mod places;
 mod refused;

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use super::notify;
@@ -51,7 +51,8 @@ pub(crate) fn before_exec(command: &mut Command, mut steps: BeforeExec) {
     }
     let parent = getpid();
     let is_confined = steps.ruleset.is_some() || steps.observer.is_some();
-    let filter = is_confined.then(|| notify::filter(steps.observer.is_some()));
+    let observer = steps.observer.as_ref().map(|observer| observer.as_raw_fd());
+    let filter = is_confined.then(|| notify::filter(observer));
     let prepare = move || {
         set_parent_process_death_signal(Some(steps.when_orphaned))?;
         // If the parent was gone before the call, no signal comes.
@@ -131,6 +132,6 @@ fn send(socket: &OwnedFd, fd: &OwnedFd, wait: notify::Wait) -> io::Result<()> {
     if !buffer.push(SendAncillaryMessage::ScmRights(&fds)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    sendmsg(socket, &[IoSlice::new(&[wait as u8])], &mut buffer, SendFlags::NOSIGNAL)?;
+    sendmsg(socket, &[IoSlice::new(&[wait as u8])], &mut buffer, notify::OF_LISTENER)?;
     Ok(())
 }

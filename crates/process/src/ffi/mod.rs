@@ -6,10 +6,12 @@
 )]
 
 mod before_exec;
+mod calls;
 mod notify;
 mod system_call;
 
 pub(crate) use before_exec::{BeforeExec, KeptDescriptors, before_exec};
 pub use system_call::landlock_abi;
 
-pub(crate) use notify::{Call, Listener, Received, Wait, Waiting, can_listen};
+pub(crate) use calls::Call;
+pub(crate) use notify::{Listener, Received, Wait, Waiting, can_listen};

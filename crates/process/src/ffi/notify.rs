@@ -5,9 +5,12 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 
+use rustix::net::SendFlags;
+
+use super::calls::{Call, FIRST_UNKNOWN, REFUSED, UNSUPPORTED, WATCHED, arguments, kind};
 use super::system_call::call;
 
 /// The maximal length of a path (`PATH_MAX` of Linux), with its zero byte.
@@ -15,97 +18,13 @@ const MAX_PATH: usize = 4096;
 /// The maximal number of arguments of a program that are read, and their maximal size together.
 const MAX_ARGS: usize = 1 << 14;
 const MAX_ARG_BYTES: usize = 1 << 22;
+/// The maximal length of a socket's address (`struct sockaddr_storage`).
+const MAX_ADDRESS: u64 = 128;
+/// The maximal number of messages of one call (`UIO_MAXIOV`), and the size of each (`struct mmsghdr`).
+const MAX_MESSAGES: u64 = 1024;
+const MESSAGE_IN_LIST: u64 = 64;
 /// The unit in which memory is readable or not.
 const PAGE: u64 = 4096;
-
-/// A call that names a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
-    /// Opens it with these flags.
-    Open { flags: libc::c_int },
-    /// Executes it.
-    Exec,
-    /// Reads its properties, or whether it exists.
-    Look,
-    /// Renames it, or gives it a second name: then its content is at that name.
-    Rename,
-    /// Creates a directory, unless the path exists.
-    MakeDirectory,
-    /// Creates a link, a pipe or a device, unless the path exists.
-    MakeSpecial,
-    /// Changes the length of a file.
-    Truncate,
-    /// Removes a file or an empty directory.
-    Remove,
-}
-
-/// The positions of the arguments that name a file: its directory's descriptor, and its name.
-#[derive(Clone, Copy)]
-struct Arguments {
-    dir: Option<usize>,
-    name: usize,
-}
-
-const AT: Arguments = Arguments { dir: Some(0), name: 1 };
-#[cfg(target_arch = "x86_64")]
-const PLAIN: Arguments = Arguments { dir: None, name: 0 };
-
-/// The calls that wait. The arguments alone show which file a call opens or looks at.
-#[rustfmt::skip]
-const WATCHED: &[libc::c_long] = &[
-    libc::SYS_openat, libc::SYS_openat2, libc::SYS_execve, libc::SYS_execveat, libc::SYS_faccessat,
-    libc::SYS_faccessat2, libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_readlinkat, libc::SYS_chdir,
-    libc::SYS_linkat, libc::SYS_renameat2, libc::SYS_statfs, libc::SYS_mkdirat, libc::SYS_mknodat,
-    libc::SYS_symlinkat, libc::SYS_truncate, libc::SYS_unlinkat,
-    #[cfg(target_arch = "x86_64")] libc::SYS_renameat,
-    #[cfg(target_arch = "x86_64")] libc::SYS_link,
-    #[cfg(target_arch = "x86_64")] libc::SYS_rename,
-    #[cfg(target_arch = "x86_64")] libc::SYS_open,
-    #[cfg(target_arch = "x86_64")] libc::SYS_access,
-    #[cfg(target_arch = "x86_64")] libc::SYS_stat,
-    #[cfg(target_arch = "x86_64")] libc::SYS_lstat,
-    #[cfg(target_arch = "x86_64")] libc::SYS_readlink,
-    #[cfg(target_arch = "x86_64")] libc::SYS_mkdir,
-    #[cfg(target_arch = "x86_64")] libc::SYS_creat,
-    #[cfg(target_arch = "x86_64")] libc::SYS_mknod,
-    #[cfg(target_arch = "x86_64")] libc::SYS_symlink,
-    #[cfg(target_arch = "x86_64")] libc::SYS_unlink,
-    #[cfg(target_arch = "x86_64")] libc::SYS_rmdir,
-];
-
-/// The calls that fail with "not permitted": with each of them a program can open a file, or change the meaning of a
-/// path, unseen by the observer.
-const REFUSED: &[libc::c_long] = &[
-    libc::SYS_io_uring_setup,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_open_tree,
-    libc::SYS_chroot,
-    libc::SYS_pivot_root,
-    libc::SYS_mount,
-    libc::SYS_move_mount,
-    libc::SYS_fsopen,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fspick,
-    libc::SYS_setns,
-    libc::SYS_unshare,
-];
-
-/// The calls that fail with "not supported", as on a file system without extended attributes: no digest covers these
-/// attributes.
-const UNSUPPORTED: &[libc::c_long] = &[
-    libc::SYS_getxattr,
-    libc::SYS_lgetxattr,
-    libc::SYS_fgetxattr,
-    libc::SYS_listxattr,
-    libc::SYS_llistxattr,
-    libc::SYS_flistxattr,
-];
-
-/// The first number of calls that are newer than this list (`setxattrat` of Linux 6.13; numbers from 424 on are the
-/// same for all architectures). They fail with "not implemented", as on an older kernel, for which programs have an
-/// alternative.
-const FIRST_UNKNOWN: u32 = 463;
 
 /// `AUDIT_ARCH_*` of `linux/audit.h`: the ELF machine, 64 bits, little-endian.
 const ARCH: u32 = if cfg!(target_arch = "x86_64") {
@@ -128,13 +47,21 @@ const X32: u32 = 0x4000_0000;
 const SET_FLAGS: libc::Ioctl = 0x4008_2104;
 const SYNC_WAKE_UP: libc::c_ulong = 1;
 
-/// The offsets of the number and the architecture in a filter's input (`struct seccomp_data`).
+/// The offsets in a filter's input (`struct seccomp_data`) of the number, of the architecture, and of the lower half of two arguments.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
+const FIRST_ARGUMENT: u32 = 16;
+const THIRD_ARGUMENT: u32 = 32;
 
-/// The filter: refused calls fail, by the observer if `observed`; watched calls wait if `observed`; all others continue. Calls of another architecture
+/// The flags of the message that has the listener's descriptor: it is sent when calls already wait, and no other message has these.
+pub(super) const OF_LISTENER: SendFlags =
+    SendFlags::NOSIGNAL.union(SendFlags::CONFIRM).union(SendFlags::DONTROUTE).union(SendFlags::EOR);
+
+/// The filter: refused calls fail, by the observer if there is one; watched calls wait if there is one; all others continue. Calls of another architecture
 /// name files in other ways: they are reported to the observer, and fail.
-pub(crate) fn filter(observed: bool) -> Vec<libc::sock_filter> {
+/// The listener's descriptor can be sent through the socket `observer`.
+pub(crate) fn filter(observer: Option<RawFd>) -> Vec<libc::sock_filter> {
+    let observed = observer.is_some();
     let load = |offset| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
     let give = |value| statement(libc::BPF_RET | libc::BPF_K, value);
     let refuse = |errno: i32| give(libc::SECCOMP_RET_ERRNO | errno as u32);
@@ -143,6 +70,13 @@ pub(crate) fn filter(observed: bool) -> Vec<libc::sock_filter> {
     let mut program = vec![load(ARCHITECTURE), if_equal(ARCH, 1, 0), foreign, load(NUMBER)];
     program.extend([jump(libc::BPF_JGE, X32, 0, 1), foreign]);
     program.extend([jump(libc::BPF_JGE, FIRST_UNKNOWN, 0, 1), refuse(libc::ENOSYS)]);
+    if let Some(observer) = observer {
+        let sends =
+            [if_equal(libc::SYS_sendmsg as u32, 0, 6), load(FIRST_ARGUMENT), if_equal(observer as u32, 0, 3)];
+        program.extend(sends);
+        program.extend([load(THIRD_ARGUMENT), if_equal(OF_LISTENER.bits(), 0, 1)]);
+        program.extend([give(libc::SECCOMP_RET_ALLOW), load(NUMBER)]);
+    }
     for &number in WATCHED.iter().filter(|_| observed) {
         program.extend([if_equal(number as u32, 0, 1), give(libc::SECCOMP_RET_USER_NOTIF)]);
     }
@@ -292,16 +226,17 @@ impl Listener {
         .is_ok()
     }
 
-    /// Lets the call continue; a call of another architecture fails. Returns whether the call still waited: if not, a
+    /// Lets the call continue, or lets it fail with `error`; a refused one and one of another architecture always fail. Returns whether the call still waited: if not, a
     /// signal has interrupted it, or its process is gone.
-    pub(crate) fn answer(&self, waiting: &Waiting) -> bool {
+    pub(crate) fn answer(&self, waiting: &Waiting, error: Option<libc::c_int>) -> bool {
         // SAFETY: as above.
         let mut answer: libc::seccomp_notif_resp = unsafe { std::mem::zeroed() };
         answer.id = waiting.id;
-        match () {
-            () if waiting.is_foreign() => answer.error = -libc::ENOSYS,
-            () if waiting.is_refused() => answer.error = -libc::EPERM,
-            () => answer.flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
+        match error {
+            _ if waiting.is_foreign() => answer.error = -libc::ENOSYS,
+            _ if waiting.is_refused() => answer.error = -libc::EPERM,
+            Some(error) => answer.error = -error,
+            None => answer.flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32,
         }
         loop {
             // SAFETY: the descriptor is open, and `answer` is the structure that this request reads.
@@ -334,48 +269,29 @@ impl Waiting {
 
     /// The kind of the call.
     pub(crate) fn call(&self) -> io::Result<Call> {
-        Ok(match self.number {
-            libc::SYS_openat => Call::Open { flags: self.args[2] as i32 },
-            libc::SYS_openat2 => Call::Open { flags: self.flags_of_openat2()? },
-            libc::SYS_execve | libc::SYS_execveat => Call::Exec,
-            libc::SYS_linkat | libc::SYS_renameat2 => Call::Rename,
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_renameat | libc::SYS_link | libc::SYS_rename => Call::Rename,
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_open => Call::Open { flags: self.args[1] as i32 },
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_creat => Call::Open { flags: libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC },
-            libc::SYS_mkdirat => Call::MakeDirectory,
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_mkdir => Call::MakeDirectory,
-            libc::SYS_mknodat | libc::SYS_symlinkat => Call::MakeSpecial,
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_mknod | libc::SYS_symlink => Call::MakeSpecial,
-            libc::SYS_truncate => Call::Truncate,
-            libc::SYS_unlinkat => Call::Remove,
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_unlink | libc::SYS_rmdir => Call::Remove,
-            _ => Call::Look,
-        })
+        match self.number {
+            libc::SYS_openat2 => self.kind_of_openat2(),
+            number => Ok(kind(number, &self.args)),
+        }
     }
 
     /// The descriptor of the directory that the name is relative to; `None` for the working directory.
     pub(crate) fn dir(&self) -> Option<i32> {
-        let dir = self.arguments().dir.map(|at| self.args[at] as i32)?;
+        let dir = arguments(self.number).dir.map(|at| self.args[at] as i32)?;
         (dir != libc::AT_FDCWD).then_some(dir)
     }
 
     /// The file's name as given; empty if the call means the descriptor itself.
     pub(crate) fn name(&self) -> io::Result<OsString> {
-        match self.args[self.arguments().name] {
-            0 => Ok(OsString::new()),
-            address => self.text(address, MAX_PATH),
+        match arguments(self.number).name.map(|at| self.args[at]) {
+            None | Some(0) => Ok(OsString::new()),
+            Some(address) => self.text(address, MAX_PATH),
         }
     }
 
     /// The new name that a call gives to a file, and the descriptor of the directory that it is relative to.
     pub(crate) fn new_name(&self) -> io::Result<(Option<i32>, OsString)> {
-        let (dir, name) = match self.arguments().dir {
+        let (dir, name) = match arguments(self.number).dir {
             Some(_) => (Some(self.args[2] as i32), self.args[3]),
             None => (None, self.args[1]),
         };
@@ -392,8 +308,9 @@ impl Waiting {
         self.number == libc::SYS_chdir
     }
 
-    pub(crate) fn is_exec(&self) -> bool {
-        matches!(self.number, libc::SYS_execve | libc::SYS_execveat)
+    /// Whether a call without a name executes or changes the file of its descriptor.
+    pub(crate) fn means_descriptor(&self) -> bool {
+        matches!(kind(self.number, &self.args), Call::Exec | Call::Change)
     }
 
     /// The arguments of the program that is to be executed.
@@ -414,31 +331,43 @@ impl Waiting {
         Err(io::Error::other("a program has too many arguments to be observed"))
     }
 
-    fn arguments(&self) -> Arguments {
-        match self.number {
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_open | libc::SYS_access | libc::SYS_stat | libc::SYS_lstat | libc::SYS_readlink => {
-                PLAIN
+    /// The addresses by which the call names the other ends of a socket, or the socket itself.
+    pub(crate) fn addresses(&self) -> io::Result<Vec<Vec<u8>>> {
+        let places = match self.number {
+            libc::SYS_sendto => vec![(self.args[4], self.args[5])],
+            libc::SYS_sendmsg => vec![self.place_of_address(self.args[1])?],
+            libc::SYS_sendmmsg => {
+                let messages = (0..self.args[2].min(MAX_MESSAGES)).map(|number| number * MESSAGE_IN_LIST);
+                let places = messages.map(|at| self.place_of_address(self.args[1].wrapping_add(at)));
+                places.collect::<io::Result<_>>()?
             }
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_link | libc::SYS_rename | libc::SYS_mkdir => PLAIN,
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_creat | libc::SYS_mknod | libc::SYS_unlink | libc::SYS_rmdir => PLAIN,
-            #[cfg(target_arch = "x86_64")]
-            libc::SYS_symlink => Arguments { dir: None, name: 1 },
-            libc::SYS_symlinkat => Arguments { dir: Some(1), name: 2 },
-            libc::SYS_execve | libc::SYS_chdir | libc::SYS_statfs | libc::SYS_truncate => {
-                Arguments { dir: None, name: 0 }
-            }
-            _ => AT,
-        }
+            _ => vec![(self.args[1], self.args[2])],
+        };
+        let named = places.into_iter().filter(|(address, length)| *address != 0 && *length > 0);
+        let read = named.map(|(address, length)| {
+            let mut bytes = vec![0; length.min(MAX_ADDRESS) as usize];
+            self.read(address, &mut bytes).map(|()| bytes)
+        });
+        read.collect()
     }
 
-    fn flags_of_openat2(&self) -> io::Result<i32> {
-        // `struct open_how` begins with the flags.
-        let mut flags = [0; 8];
+    /// The pointer to the address in a message, and the address's length (`struct msghdr`).
+    fn place_of_address(&self, message: u64) -> io::Result<(u64, u64)> {
+        let (mut address, mut length) = ([0; 8], [0; 4]);
+        self.read(message, &mut address)?;
+        self.read(message.wrapping_add(8), &mut length)?;
+        Ok((u64::from_ne_bytes(address), u32::from_ne_bytes(length).into()))
+    }
+
+    fn kind_of_openat2(&self) -> io::Result<Call> {
+        // `struct open_how`: flags, mode, how the path is resolved.
+        let (mut flags, mut resolve) = ([0; 8], [0; 8]);
         self.read(self.args[2], &mut flags)?;
-        Ok(u64::from_ne_bytes(flags) as i32)
+        self.read(self.args[2].wrapping_add(16), &mut resolve)?;
+        Ok(match u64::from_ne_bytes(resolve) & libc::RESOLVE_IN_ROOT {
+            0 => Call::Open { flags: u64::from_ne_bytes(flags) as i32 },
+            _ => Call::OpenInRoot,
+        })
     }
 
     /// The text at `address`, up to its zero byte.

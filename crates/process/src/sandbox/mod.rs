@@ -18,11 +18,12 @@
 //! A job never widens the set. A file that only some jobs need is declared by the user, and counts for all.
 //!
 //! The same system calls are refused in the probe and in each compile: alternative ways to open files (`io_uring`, file
-//! handles), extended attributes, and changes of the root directory (`chroot`, mounts, namespaces).
+//! handles), extended attributes, changes of the root directory (`chroot`, mounts, namespaces), and the memory, descriptors
+//! and message queues of other processes.
 //!
 //! # What is not restricted
 //!
-//! Sockets, the clock, the host's name, the number of processors, the umask, and writing (compiler wrappers write
+//! Sockets (an observation names those that were connected), the clock, the host's name, the number of processors, the umask, and writing (compiler wrappers write
 //! logs). Their effect on a program is in no key unless it shows in the steps of the probe. Nor are these in a key:
 //! dates, link counts and inode numbers of files, files that the program itself writes, errors of calls that change
 //! files (`utime`, `mkdir`, `unlink`), limits and niceness, the text of PATH, and the directory in `$0`.
@@ -38,6 +39,7 @@ mod observation;
 mod observer;
 mod own;
 mod paths;
+mod peers;
 mod proc;
 mod reported_calls;
 mod unkeyed;
@@ -47,6 +49,7 @@ pub use domain::{Domain, DomainBuilder, DomainError};
 pub use inputs::{Declared, DigestFile, Inputs, InputsError, Unchanged};
 pub use observation::{Before, Found, Learned, Observation, Program, Written};
 pub use observer::Observer;
+pub use peers::Peer;
 pub use unkeyed::{UNKEYED, Unkeyed};
 
 /// The sandbox that a program is started in. By default, nothing confines or observes it.

@@ -12,6 +12,8 @@ use opkeep_digest::Digest;
 use opkeep_fs::{FileKind, Fs};
 use serde::{Deserialize, Serialize};
 
+use super::Peer;
+
 /// The files outside their work directory that a program and all that it started looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
@@ -45,6 +47,8 @@ pub struct Observation {
     /// Paths that were looked at or opened for reading twice, and were in another state the second time, without a write of the
     /// programs.
     pub changed: BTreeSet<PathBuf>,
+    /// What the programs exchanged data with, beside files and each other. What they only read is in [`read`](Self::read).
+    pub peers: BTreeSet<Peer>,
     /// Whether a process still ran when the observation ended.
     pub outlived: bool,
     /// The reason why the observation may be incomplete.

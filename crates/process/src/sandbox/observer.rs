@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -33,7 +33,9 @@ use super::{Observation, Program};
 use crate::ffi::{Call, Listener, Received, Waiting, can_listen};
 
 mod before;
+mod changes;
 mod created;
+mod places;
 
 /// How often a program is run whose calls a signal interrupts.
 const MAX_RUNS: usize = 20;
@@ -87,6 +89,8 @@ impl Observer {
             threads: BTreeMap::new(),
             began: Vec::new(),
             calls: ReportedCalls::default(),
+            bound: BTreeSet::new(),
+            denied: None,
         }));
         let shared = Arc::clone(&watch);
         let observe = move || {
@@ -190,6 +194,10 @@ struct Watch {
     /// The process of each program.
     began: Vec<i32>,
     calls: ReportedCalls,
+    /// The names of local sockets of the programs that are no paths.
+    bound: BTreeSet<Vec<u8>>,
+    /// The error with which the call fails that is looked at.
+    denied: Option<i32>,
 }
 
 /// Observes each call until the program and all that it started have ended, or the caller stops it.
@@ -237,7 +245,8 @@ fn observe_call(watch: &Mutex<Watch>, listener: &Listener) -> io::Result<bool> {
     {
         guard.miss(error);
     }
-    if !listener.answer(&waiting) && listener.may_be_interrupted() {
+    let denied = guard.denied.take();
+    if !listener.answer(&waiting, denied) && listener.may_be_interrupted() {
         guard.calls.unanswered.push(waiting);
     }
     Ok(true)
@@ -267,6 +276,15 @@ impl Watch {
         }
         self.own.settle(waiting.thread, self.since);
         let call = waiting.call()?;
+        match call {
+            Call::Connect | Call::Bind => return self.name_sockets(waiting, call),
+            // No path of a map means the same. Programs go on as on a kernel that lacks the call.
+            Call::OpenInRoot => {
+                self.denied = Some(libc::ENOSYS);
+                return Ok(());
+            }
+            _ => {}
+        }
         let name = waiting.name()?;
         let path = match resolve(waiting, waiting.dir(), name)? {
             Some(path) => path,
@@ -282,6 +300,9 @@ impl Watch {
             Call::Exec => self.execute(waiting, &path),
             Call::Open { flags } => self.open(waiting, path, flags),
             Call::Look => self.observe_look(waiting, path),
+            Call::Change => self.change(waiting, path),
+            Call::SetAttribute => self.refuse_attribute(waiting, path),
+            Call::Connect | Call::Bind | Call::OpenInRoot => Ok(()),
             Call::MakeDirectory if Found::at(&path).is_nothing() => {
                 self.add_written(&path, true);
                 self.add_created(waiting, &path);
@@ -398,6 +419,9 @@ impl Watch {
             return Ok(());
         }
         let path = self.recorded_path(path);
+        if flags & libc::O_ACCMODE == libc::O_WRONLY {
+            self.write_special(&path, &found);
+        }
         // A file that may be opened for reading without O_EXCL is read if another process creates it meanwhile.
         let creates = flags & libc::O_CREAT != 0 && (replaces || flags & libc::O_EXCL != 0);
         let appends = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL == 0 && replaces;
@@ -462,17 +486,6 @@ impl Watch {
         }
     }
 
-    /// Replaces an observed process's number in a path below `/proc` by `self`, which is the same for each run.
-    fn as_self_path(&self, path: PathBuf) -> PathBuf {
-        let Ok(below) = path.strip_prefix("/proc") else { return path };
-        let mut parts = below.components();
-        let number = parts.next().and_then(|part| part.as_os_str().to_str()?.parse().ok());
-        match number.is_some_and(|number: i32| self.order.contains_key(&number)) {
-            true => Path::new("/proc/self").join(parts.as_path()),
-            false => path,
-        }
-    }
-
     fn observe_look(&mut self, waiting: &Waiting, path: PathBuf) -> io::Result<()> {
         self.seen.entered.extend(waiting.enters_directory().then(|| path.clone()));
         if !self.is_in_work_dir(&path) && !self.is_created(&path) {
@@ -491,25 +504,6 @@ impl Watch {
         let before = self.seen.looked_at.insert(path.clone(), found.clone());
         if before.is_some_and(|before| before != found) {
             self.seen.changed.insert(path);
-        }
-    }
-
-    /// Whether a path is in the work directory, by whatever name.
-    fn is_in_work_dir(&self, path: &Path) -> bool {
-        let is_within = |path: &Path| self.work_dirs.iter().any(|dir| path.starts_with(dir));
-        let is_plain = path.components().all(|part| part != Component::ParentDir);
-        // A link in the work directory may lead out of it, and a link elsewhere into it.
-        match Fs::new().real_path(path) {
-            Ok(real) => is_within(&real),
-            Err(_) => is_plain && is_within(path),
-        }
-    }
-
-    /// Whether the directory of a name, which may be that of a link or of nothing, is in the work directory.
-    fn has_name_in_work_dir(&self, path: &Path) -> bool {
-        match path.parent().map(|parent| Fs::new().real_path(parent)) {
-            Some(Ok(parent)) => self.work_dirs.iter().any(|dir| parent.starts_with(dir)),
-            _ => self.is_in_work_dir(path),
         }
     }
 

@@ -40,9 +40,9 @@ pub(super) fn resolve(waiting: &Waiting, dir: Option<i32>, name: OsString) -> io
     let process = format!("/proc/{}", waiting.thread);
     let name = PathBuf::from(name);
     if name.as_os_str().is_empty() {
-        // Executed by its descriptor (`fexecve`).
+        // Executed or changed by its descriptor (`fexecve`, `fchmod`).
         let by_fd = || link(Path::new(&format!("{process}/fd/{}", dir?)));
-        return Ok(by_fd().filter(|path| waiting.is_exec() && path.is_absolute()));
+        return Ok(by_fd().filter(|path| waiting.means_descriptor() && path.is_absolute()));
     }
     let path = if name.is_absolute() {
         name

@@ -17,6 +17,8 @@ const CLOCK_STEP: Duration = Duration::from_millis(20);
 pub(super) struct Writes {
     written: BTreeMap<PathBuf, Write>,
     removed: BTreeSet<PathBuf>,
+    /// Older directories whose mode, owner or dates were changed, in the state before.
+    changed_dirs: BTreeMap<PathBuf, Found>,
 }
 
 #[derive(Debug)]
@@ -31,7 +33,8 @@ impl Writes {
     pub(super) fn open(&mut self, path: &Path, flags: i32, before: &Found) {
         let creates = flags & libc::O_CREAT != 0 && before.is_nothing();
         let truncates = flags & libc::O_TRUNC != 0 && before.is_file();
-        let fails = before.is_nothing() && !creates
+        let fails = before.is_directory()
+            || before.is_nothing() && !creates
             || flags & libc::O_EXCL != 0 && flags & libc::O_CREAT != 0 && !before.is_nothing();
         let is_unnamed = flags & libc::O_TMPFILE == libc::O_TMPFILE;
         let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || creates || truncates;
@@ -49,6 +52,13 @@ impl Writes {
         match self.written.get_mut(path) {
             Some(write) => write.is_whole = is_whole,
             None => drop(self.written.insert(path.to_owned(), Write { before: before.clone(), is_whole })),
+        }
+    }
+
+    /// Adds an older directory of which the mode, the owner or the dates are changed. The dates of directories do not count.
+    pub(super) fn change_dir(&mut self, path: PathBuf, before: Found) {
+        if !self.written.contains_key(&path) {
+            self.changed_dirs.entry(path).or_insert(before);
         }
     }
 
@@ -76,7 +86,12 @@ impl Writes {
             let is_own_link = found.is_symlink() && before.link() != Found::at(&path).link();
             (!is_unchanged).then_some((path, Written { is_whole, is_own_link }))
         });
-        let kept = kept.collect();
+        let mut kept: BTreeMap<_, _> = kept.collect();
+        for (path, before) in std::mem::take(&mut self.changed_dirs) {
+            if Found::at(&path).is_directory() && !before.is_same(&path) {
+                kept.entry(path).or_insert(Written { is_whole: false, is_own_link: false });
+            }
+        }
         let is_missing = |path: &PathBuf| Fs::new().symlink_metadata(path).is_err();
         (kept, removed.into_iter().filter(is_missing).collect())
     }

@@ -3,5 +3,6 @@
 mod forks;
 mod forwarding;
 mod own;
+mod peers;
 mod sandbox;
 mod writes;

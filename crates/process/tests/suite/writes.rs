@@ -217,3 +217,42 @@ fn texts_that_a_named_program_reads_in_the_work_directory_are_kept() {
     assert_eq!(texts(&["cat"]), [Some(b"of the work directory".to_vec())]);
     assert!(texts(&[]).is_empty());
 }
+
+/// A later run without the call would miss its effect. The call shows whether the file exists, too.
+#[test]
+fn changes_of_modes_and_dates_are_writes() {
+    let cases = [
+        ("chmod 600 {}/old", true),
+        ("touch -d 2000-01-01 {}/old", true),
+        ("touch -h {}/old", true),
+        ("chown \"$(id -u)\" {}/old", true),
+        ("python3 -S -c 'import os; os.chmod(os.open(\"{}/old\", os.O_RDONLY), 0o600)'", true),
+        ("python3 -S -c 'import os; os.utime(os.open(\"{}/old\", os.O_RDONLY))'", true),
+        ("chmod 600 {}/absent 2> /dev/null; touch -c {}/absent", false),
+        ("python3 -S -c 'import os; os.setxattr(\"{}/old\", \"user.a\", b\"1\")' 2> /dev/null", false),
+    ];
+    for (script, is_written) in cases {
+        let bench = Bench::new();
+        bench.write("old", "of before");
+        std::thread::sleep(Duration::from_millis(40));
+        let (_, seen) = bench.observe(script);
+        let expected = if is_written { vec![("old".to_owned(), false)] } else { Vec::new() };
+        assert_eq!(written(&bench, &seen), expected, "{script}");
+        let name = if script.contains("absent") { "absent" } else { "old" };
+        let is_known = |path| seen.looked_at.contains_key(path) || seen.read.contains_key(path);
+        assert!(is_known(&bench.path(name)), "{script}");
+        assert_eq!(seen.refused.is_some(), script.contains("setxattr"), "{script}");
+    }
+    // Of a directory, the mode that it gets; its dates change with each file in it.
+    for (script, is_written) in [("chmod 700 {}/d", true), ("chmod 755 {}/d; touch {}/d", false)] {
+        let bench = Bench::new();
+        fs::create_dir(bench.path("d")).unwrap();
+        fs::set_permissions(bench.path("d"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let (_, seen) = bench.observe(script);
+        let expected = if is_written { vec![("d".to_owned(), false)] } else { Vec::new() };
+        assert_eq!(written(&bench, &seen), expected, "{script}");
+    }
+    let bench = Bench::new();
+    let (_, seen) = bench.observe("echo x > {}/a; chmod 755 {}/a; touch -d 2000-01-01 {}/a; cp -p {}/a {}/b");
+    assert_eq!(written(&bench, &seen), [("a".to_owned(), true), ("b".to_owned(), true)]);
+}

@@ -15,9 +15,8 @@ impl Watch {
     pub(super) fn note_call(&mut self, waiting: &Waiting, call: Call, path: &Path) -> io::Result<()> {
         let learned = match call {
             Call::Open { flags } => learned_by_open(waiting, path, flags)?,
-            Call::MakeDirectory | Call::MakeSpecial | Call::Truncate | Call::Remove | Call::Rename => {
-                Some(Learned::State)
-            }
+            Call::MakeDirectory | Call::MakeSpecial | Call::Bind | Call::Truncate => Some(Learned::State),
+            Call::Remove | Call::Rename | Call::Change | Call::SetAttribute => Some(Learned::State),
             _ => None,
         };
         if let Some(learned) = learned {
