@@ -140,9 +140,10 @@ mod tests {
     use std::fs;
 
     use opkeep_fs::FileKind;
+    use opkeep_process::Learned;
 
     use super::*;
-    use crate::manifest::{Listed, WordFilter};
+    use crate::manifest::{Listed, Old, WordFilter};
 
     /// Digests without memory.
     struct Plain;
@@ -222,6 +223,10 @@ mod tests {
             has_real_paths: false,
             paths: vec![name("absent/file"), name("in.json"), name("list"), name("tool")],
             listed: vec![listed],
+            old: vec![
+                Old { path: name("list/out"), learned: Learned::Mode(0o644) },
+                Old { path: name("list/sub"), learned: Learned::State },
+            ],
             words: words.filter(),
         }
     }
@@ -236,7 +241,7 @@ mod tests {
     }
 
     const GOLDEN_TASK: &str = "0a7d7a3064641854b704a436e3344112a6f6559b5014455b0185af0a7623d7c9";
-    const GOLDEN_RESULT: &str = "7f31572abdc19c89617202d439f8a13f62341baea68a54de8e65fcba45356551";
+    const GOLDEN_RESULT: &str = "16f14fa001aa5dff84d961177b9728b22437e712f3d5febd1313d300bf7767a5";
 
     #[test]
     fn each_part_of_a_task_counts() {
@@ -276,7 +281,13 @@ mod tests {
         let tree = Tree::new();
         let before = tree.result(&manifest()).unwrap();
         type Change = fn(&Tree);
-        let changes: [Change; 7] = [
+        let changes: [Change; 9] = [
+            |tree| {
+                fs::write(tree.path("list/out"), "")
+                    .and_then(|()| Fs::new().set_mode(&tree.path("list/out"), 0o600))
+                    .unwrap()
+            },
+            |tree| fs::create_dir(tree.path("list/sub")).unwrap(),
             |tree| fs::write(tree.path("tool"), "#!/bin/bash\n").unwrap(),
             |tree| fs::write(tree.path("in.json"), "in /elsewhere/x").unwrap(),
             |tree| {

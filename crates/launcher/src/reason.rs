@@ -38,10 +38,12 @@ pub enum Reason {
     Removed(PathBuf),
     /// A part of an output may be older than the run: it was not truncated.
     PartlyWritten(PathBuf),
-    /// The command read its own old output.
+    /// The command read or looked at its own old output: its content and its date are in no key.
     ReadsOutput(PathBuf),
     /// An output is a link that the command made, a pipe, or a moved directory.
     OutputKind(PathBuf),
+    /// An output or a directory above it has the setuid, setgid or sticky bit.
+    OutputMode(PathBuf),
     /// An output contains the path of the private work directory, which differs in each run.
     NamesWorkDirectory(PathBuf),
     /// A compiler was to use the instructions of this machine, by this argument: they are in no key.
@@ -75,6 +77,7 @@ impl Reason {
             Self::PartlyWritten(_) => "partly-written",
             Self::ReadsOutput(_) => "reads-output",
             Self::OutputKind(_) => "output-kind",
+            Self::OutputMode(_) => "output-mode",
             Self::NamesWorkDirectory(_) => "names-work-directory",
             Self::ThisMachine(_) => "this-machine",
             Self::Refused(_) => "refused",
@@ -114,8 +117,11 @@ impl fmt::Display for Reason {
             Self::PartlyWritten(path) => {
                 write!(f, "a part of `{}` may be older than the run", path.display())
             }
-            Self::ReadsOutput(path) => write!(f, "the old output `{}` was read", path.display()),
+            Self::ReadsOutput(path) => write!(f, "the old output `{}` was read or looked at", path.display()),
             Self::OutputKind(path) => write!(f, "the output `{}` is not a plain file", path.display()),
+            Self::OutputMode(path) => {
+                write!(f, "the output `{}` has the setuid, setgid or sticky bit", path.display())
+            }
             Self::NamesWorkDirectory(path) => {
                 write!(f, "the output `{}` contains the path of the work directory", path.display())
             }

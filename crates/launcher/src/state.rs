@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 use opkeep_digest::{Digest, FileDigests, Hasher};
 use opkeep_fs::{FileKind, Fs};
+use opkeep_process::{Found, Learned};
 
-use crate::manifest::{Listed, Manifest, WordFilter};
+use crate::manifest::{Listed, Manifest, Old, WordFilter};
 use crate::roots::{Roots, Segment};
 
 /// The largest file below a root that is read as a text.
@@ -30,6 +31,8 @@ pub(crate) struct States<'a> {
     digests: &'a dyn FileDigests,
     known: RefCell<HashMap<PathBuf, State>>,
     parents: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
+    /// The states of outputs before the run that wrote them.
+    before: RefCell<HashMap<PathBuf, Found>>,
 }
 
 /// The state of a path, as far as it counts.
@@ -105,7 +108,13 @@ impl Content {
 
 impl<'a> States<'a> {
     pub(crate) fn new(roots: &'a Roots, digests: &'a dyn FileDigests) -> Self {
-        Self { roots, digests, known: RefCell::default(), parents: RefCell::default() }
+        Self {
+            roots,
+            digests,
+            known: RefCell::default(),
+            parents: RefCell::default(),
+            before: RefCell::default(),
+        }
     }
 
     /// The digest of the state of all that a manifest names. `None`: a root of it is not declared here, or a directory that was
@@ -140,7 +149,39 @@ impl<'a> States<'a> {
                 hasher.u64(number(*kind));
             }
         }
+        hasher.list(manifest.old.len());
+        for old in &manifest.old {
+            self.hash_old(&mut hasher, old)?;
+        }
         Some(hasher.finish())
+    }
+
+    /// From now on, an output has the state that it had before the run which has ended.
+    pub(crate) fn set_before(&self, path: PathBuf, found: Found) {
+        self.before.borrow_mut().insert(path, found);
+    }
+
+    /// Adds what a command learns of an old output.
+    fn hash_old(&self, hasher: &mut Hasher, Old { path, learned }: &Old) -> Option<()> {
+        let path = self.roots.locate(path)?;
+        let found = self.before.borrow().get(&path).cloned().unwrap_or_else(|| Found::at(&path));
+        hasher.option(found.is_link());
+        found.link().into_iter().for_each(|link| self.roots.hash_text(hasher, link.as_os_str().as_bytes()));
+        let is_new = found.is_nothing() && !found.is_link();
+        let is_like_new = match learned {
+            Learned::IsReplaceable => is_new || found.is_file(),
+            Learned::Mode(mode) => is_new || found.is_file() && found.mode() == Some(*mode),
+            Learned::State => false,
+        };
+        hasher.str(match () {
+            () if is_like_new => "new",
+            () if found.is_nothing() => "missing",
+            () if found.is_file() => "file",
+            () if found.is_directory() => "directory",
+            () => "other",
+        });
+        hasher.u64(if is_like_new { 0 } else { found.mode().unwrap_or_default().into() });
+        Some(())
     }
 
     /// Whether the content of a file can be read.

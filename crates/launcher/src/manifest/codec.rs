@@ -5,6 +5,8 @@
 //! flags                                  1 byte: 1 = real paths
 //! number of paths      each: root's name (1 byte of length), number of bytes shared with the last rest (2), the other bytes (2 of length)
 //! number of listings   each: the directory in the same form, flags (1 byte: 1 = by mention), number of ignored names, each (2 bytes of length)
+//! number of outputs    each: the path in the same form, what is learned of an old one (1 byte: 0 = whether it can be replaced, 1 = and its mode,
+//!                      2 = all), the mode of a new one (2; 0 if it is not learned)
 //! words                4 bytes of length: 0, or a power of two from 64 on
 //! ```
 //!
@@ -15,9 +17,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use opkeep_process::Learned;
 use thiserror::Error;
 
-use super::{Listed, Manifest, WordFilter};
+use super::{Listed, Manifest, Old, WordFilter};
 use crate::bytes::{Bytes, OutOfBytes, put_u16, put_u32};
 use crate::roots::PathName;
 
@@ -53,7 +56,7 @@ impl From<OutOfBytes> for ManifestError {
 impl Manifest {
     /// The one encoding of a manifest.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let Self { has_real_paths, paths, listed, words } = self;
+        let Self { has_real_paths, paths, listed, old, words } = self;
         let mut bytes = HEAD.to_vec();
         bytes.push(if *has_real_paths { REAL_PATHS } else { 0 });
         put_u32(&mut bytes, paths.len());
@@ -70,6 +73,18 @@ impl Manifest {
                 bytes.extend_from_slice(name);
             }
         }
+        put_u32(&mut bytes, old.len());
+        let mut last = Vec::new();
+        for Old { path, learned } in old {
+            put_path(&mut bytes, path, &mut last);
+            let (kind, mode) = match learned {
+                Learned::IsReplaceable => (0, 0),
+                Learned::Mode(mode) => (1, *mode),
+                Learned::State => (2, 0),
+            };
+            bytes.push(kind);
+            put_u16(&mut bytes, mode as usize);
+        }
         put_u32(&mut bytes, words.0.len());
         bytes.extend_from_slice(&words.0);
         bytes
@@ -81,8 +96,10 @@ impl Manifest {
             path.root.len() <= usize::from(u8::MAX) && path.rest.as_os_str().len() <= usize::from(u16::MAX)
         };
         let dirs = self.listed.iter().map(|listed| &listed.dir);
-        let are_few = self.paths.len() <= MAX_PATHS && self.listed.len() <= MAX_LISTED;
-        are_few && self.paths.iter().chain(dirs).all(is_short) && self.encode().len() <= MAX_BYTES
+        let old = self.old.iter().map(|old| &old.path);
+        let are_few =
+            self.paths.len() <= MAX_PATHS && self.listed.len() <= MAX_LISTED && self.old.len() <= MAX_PATHS;
+        are_few && self.paths.iter().chain(dirs).chain(old).all(is_short) && self.encode().len() <= MAX_BYTES
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
@@ -121,13 +138,28 @@ impl Manifest {
             }
             listed.push(Listed { dir, by_mention, ignored });
         }
+        let (count, mut old, mut last) = (bytes.u32()?, Vec::new(), Vec::new());
+        if count > MAX_PATHS {
+            return Err(ManifestError::TooLarge);
+        }
+        for _ in 0..count {
+            let path = path(&mut bytes, &mut last, &mut budget)?;
+            let learned = match (bytes.u8()?, bytes.u16()? as u32) {
+                (0, 0) => Learned::IsReplaceable,
+                (1, mode @ 0..=0o7777) => Learned::Mode(mode),
+                (2, 0) => Learned::State,
+                _ => return Err(ManifestError::NotCanonical),
+            };
+            old.push(Old { path, learned });
+        }
         let length = bytes.u32()?;
         let words = WordFilter(bytes.take(length)?.to_vec());
         let is_sorted = paths.is_sorted_by(|one, other| one < other)
             && listed.is_sorted_by(|one, other| one.dir < other.dir)
+            && old.is_sorted_by(|one, other| one.path < other.path)
             && (words.0.is_empty() || words.0.len().is_power_of_two() && words.0.len() >= 64);
         match (bytes.is_empty(), is_sorted) {
-            (true, true) => Ok(Self { has_real_paths, paths, listed, words }),
+            (true, true) => Ok(Self { has_real_paths, paths, listed, old, words }),
             (false, _) => Err(ManifestError::Length),
             (_, false) => Err(ManifestError::NotCanonical),
         }
@@ -193,7 +225,13 @@ mod tests {
                 ignored: vec![b"a.o".to_vec(), b"b\xff".to_vec()],
             },
         ];
-        Manifest { has_real_paths: true, paths, listed, words: WordFilter(vec![3; 64]) }
+        let old = [
+            ("build", "out/a.o", Learned::IsReplaceable),
+            ("build", "out/b.o", Learned::Mode(0o644)),
+            ("build", "out/c", Learned::State),
+        ];
+        let old = old.map(|(root, rest, learned)| Old { path: name(root, rest.as_bytes()), learned }).into();
+        Manifest { has_real_paths: true, paths, listed, old, words: WordFilter(vec![3; 64]) }
     }
 
     #[test]
@@ -211,7 +249,7 @@ mod tests {
         assert_eq!(manifest().digest().to_string(), GOLDEN);
     }
 
-    const GOLDEN: &str = "34e4158ce4306e9aab98867f6c73a1010da09f3ef1b70b31be037fa59914b5da";
+    const GOLDEN: &str = "efdb14004f7aeca23167e20ab5f3ac6384546989d7badc08d64064552cf61eeb";
 
     #[test]
     fn damaged_manifests_are_refused_or_have_their_own_encoding() {

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use opkeep_digest::Digest;
 use opkeep_fs::FileKind;
+use opkeep_process::Learned;
 
 pub(crate) use words::{WordFilter, Words};
 
@@ -22,6 +23,8 @@ pub(crate) struct Manifest {
     pub(crate) paths: Vec<PathName>,
     /// The listed directories, sorted.
     pub(crate) listed: Vec<Listed>,
+    /// The outputs that the command did not make in a directory of its own, sorted.
+    pub(crate) old: Vec<Old>,
     /// The words by which the command can look for a name in a directory.
     pub(crate) words: WordFilter,
 }
@@ -36,11 +39,19 @@ pub(crate) struct Listed {
     pub(crate) ignored: Vec<Vec<u8>>,
 }
 
+/// An output that may exist before a run: then its kind and its mode count as far as the command learns them, never its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Old {
+    pub(crate) path: PathName,
+    pub(crate) learned: Learned,
+}
+
 impl Manifest {
     /// Whether results of a run with the lists of `other` and with `words` may be kept under this manifest.
     pub(crate) fn fits(&self, other: &Self, words: &Words) -> bool {
-        let Self { has_real_paths, paths, listed, words: filter } = self;
-        let is_same = (has_real_paths, paths, listed) == (&other.has_real_paths, &other.paths, &other.listed);
+        let Self { has_real_paths, paths, listed, old, words: filter } = self;
+        let is_same = (has_real_paths, paths, listed, old)
+            == (&other.has_real_paths, &other.paths, &other.listed, &other.old);
         is_same && (listed.iter().all(|dir| !dir.by_mention) || words.are_in(filter))
     }
 

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use opkeep_process::{Observation, Peer, Unkeyed};
+use opkeep_process::{Found, Observation, Peer, Unkeyed};
 
 pub(crate) use makefile::MAKE;
 
@@ -57,7 +57,8 @@ impl Run<'_> {
         self.check_outputs(&outputs)?;
         self.check_removed()?;
         self.check_read(&outputs)?;
-        self.check_changed(&outputs)?;
+        self.check_changed()?;
+        let old = self.old_outputs(&outputs, states)?;
         let looked = self.looked_at(&outputs)?;
         let (listed, words) = self.listings(&outputs)?;
         // The contents are read as the key has them, then each file must still be the one that was opened.
@@ -66,17 +67,22 @@ impl Run<'_> {
         if let Some(path) = read.iter().find(|path| !states.is_readable(path)) {
             return Err(Reason::Unreadable((*path).to_owned()));
         }
-        let paths: BTreeSet<_> = read.into_iter().chain(looked).map(|path| self.roots.name(path)).collect();
+        let paths: BTreeSet<_> = read
+            .into_iter()
+            .chain(looked.iter().map(|(path, _)| *path))
+            .map(|path| self.roots.name(path))
+            .collect();
         let mut manifest = Manifest {
             has_real_paths: false,
             paths: paths.into_iter().collect(),
             listed,
+            old,
             words: Default::default(),
         };
         if states.digest(&manifest).is_none() {
             return Err(Reason::Changed(self.task.run.dir.clone()));
         }
-        self.check_unchanged(&outputs)?;
+        self.check_unchanged(&looked)?;
         manifest.has_real_paths = self.depends_on_place(&outputs)?;
         let texts = self.texts.map(|text| encode_text(self.roots, text));
         Ok(Recording { manifest, words, result: StoredResult { outputs, texts } })
@@ -104,13 +110,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether a path had two states during the run, by another hand. What the command itself wrote changed by its own, and another
-    /// command of a build may make the directory of its outputs as well.
-    fn check_changed(&self, outputs: &[Output]) -> Result<(), Reason> {
-        let is_own = |path: &Path| {
-            let is_read = self.seen.read.contains_key(path);
-            self.seen.written.contains_key(path) || !is_read && self.is_above_output(path, outputs)
-        };
+    /// Whether a path had two states during the run, by another hand. What the command itself wrote changed by its own.
+    fn check_changed(&self) -> Result<(), Reason> {
+        let is_own = |path: &Path| self.seen.written.contains_key(path);
         match self.seen.changed.iter().find(|path| !self.is_ignored(path) && !is_own(path)) {
             Some(path) => Err(Reason::Changed(path.clone())),
             None => Ok(()),
@@ -128,8 +130,7 @@ impl Run<'_> {
     }
 
     fn check_removed(&self) -> Result<(), Reason> {
-        let is_kept = |path: &&PathBuf| !is_byte_code(path) && !(self.task.ignored)(path);
-        match self.seen.removed.iter().find(is_kept) {
+        match self.seen.removed.iter().find(|path| !self.is_left_out(path)) {
             Some(path) => Err(Reason::Removed(path.clone())),
             None => Ok(()),
         }
@@ -151,33 +152,46 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The paths that were looked at and that count. The state of an output before the run does not: the run replaced it. Nor does that
-    /// of a directory above an output: a result is used only where these exist, or where the run made them. Nor does a directory above a
-    /// root: each root has some.
-    fn looked_at(&self, outputs: &[Output]) -> Result<Vec<&Path>, Reason> {
+    /// The paths that count although they were not read, each with its state before: those that were looked at, those that the run was about to
+    /// change, and its temporary files and locks. Of outputs, another list has the states. A directory above a root does not count: each root has
+    /// some.
+    ///
+    /// # Errors
+    /// The run looked at an old file that is an expected output: make decides by its date.
+    fn looked_at(&self, outputs: &[Output]) -> Result<Vec<(&Path, &Found)>, Reason> {
+        static NOTHING: Found = Found::nothing();
+        let facts = self.task.facts;
         let mut counted = Vec::new();
         for (path, found) in self.seen.looked_at.iter().filter(|(path, _)| !self.is_ignored(path)) {
-            let is_above =
-                (found.is_nothing() || found.is_directory()) && self.is_above_output(path, outputs);
-            let is_own = self.is_output(path, outputs) || self.is_ignored_write(path);
-            if is_above || is_own || self.is_passed(path) {
+            if self.is_output(path, outputs) || self.is_ignored_write(path) || self.is_passed(path) {
                 continue;
             }
-            counted.push(path.as_path());
+            let is_old = !found.is_nothing() && !found.is_directory();
+            if is_old && !facts.replaces_outputs && self.task.expects(path) {
+                return Err(Reason::ReadsOutput(path.clone()));
+            }
+            counted.push((path.as_path(), found));
+        }
+        let changed = self.seen.before.iter().map(|(path, before)| (path, &before.found));
+        let temporary = self.seen.temporary.iter().map(|path| (path, &NOTHING));
+        for (path, found) in changed.chain(temporary) {
+            let is_other = self.is_ignored(path) || self.is_left_out(path) || self.is_job_pipe(path);
+            if !is_other && !self.is_output(path, outputs) {
+                counted.push((path.as_path(), found));
+            }
         }
         Ok(counted)
     }
 
     /// Whether each path that counts is still in the state in which the command found it.
-    fn check_unchanged(&self, outputs: &[Output]) -> Result<(), Reason> {
+    fn check_unchanged(&self, looked: &[(&Path, &Found)]) -> Result<(), Reason> {
         let read =
             self.seen.read.iter().filter(|(path, _)| !self.is_ignored(path) && !self.is_job_pipe(path));
         if let Some((path, _)) = read.into_iter().find(|(path, found)| !found.is_same(path)) {
             return Err(Reason::Changed(path.clone()));
         }
-        let looked = self.looked_at(outputs)?;
-        match looked.into_iter().find(|path| !self.seen.looked_at[*path].still_holds(path)) {
-            Some(path) => Err(Reason::Changed(path.to_owned())),
+        match looked.iter().find(|(path, found)| !found.still_holds(path)) {
+            Some((path, _)) => Err(Reason::Changed((*path).to_owned())),
             None => Ok(()),
         }
     }
@@ -199,15 +213,9 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a path is a directory above an output.
-    fn is_above_output(&self, path: &Path, outputs: &[Output]) -> bool {
-        let paths = outputs.iter().filter_map(|output| self.roots.locate(&output.name));
-        paths.into_iter().any(|output| output.starts_with(path))
-    }
-
     /// Whether a path was written and is not kept.
     fn is_ignored_write(&self, path: &Path) -> bool {
-        self.seen.written.contains_key(path) && (is_byte_code(path) || (self.task.ignored)(path))
+        self.seen.written.contains_key(path) && self.is_left_out(path)
     }
 
     fn is_job_pipe(&self, path: &Path) -> bool {

@@ -1,18 +1,24 @@
 //! The outputs of a run.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use opkeep_fs::{FileKind, Fs};
-use opkeep_process::Written;
+use opkeep_process::{Before, Found, Learned, Written};
 
 use super::{Run, is_byte_code};
+use crate::manifest::Old;
 use crate::reason::Reason;
 use crate::result::{MAX_OUTPUTS, Output, OutputContent};
-use crate::roots::contains;
+use crate::roots::{PathName, contains};
+use crate::state::States;
 use crate::task::real_name;
 
 /// The largest number of bytes of all outputs.
 const MAX_BYTES: u64 = 512 << 20;
+
+/// The setuid, setgid and sticky bits.
+const RIGHTS: u32 = 0o7000;
 
 /// The start of the names of sections with debug information.
 const DEBUG_SECTION: &[u8] = b".debug_";
@@ -22,10 +28,13 @@ impl Run<'_> {
     pub(super) fn outputs(&self) -> Result<Vec<Output>, Reason> {
         let (mut dirs, mut files, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (path, Written { is_whole, is_own_link }) in &self.seen.written {
-            if is_byte_code(path) || (self.task.ignored)(path) {
+            if self.is_left_out(path) {
                 continue;
             }
             let found = Fs::new().look(path).map_err(|_| Reason::Changed(path.clone()))?;
+            if !found.kind.eq(&FileKind::Link) && found.mode & RIGHTS != 0 {
+                return Err(Reason::OutputMode(path.clone()));
+            }
             if found.is_dir() {
                 match *is_whole && self.is_above_expected(path) {
                     true => dirs.push(self.output(path, found.mode, OutputContent::Directory)),
@@ -52,6 +61,9 @@ impl Run<'_> {
             let content = content.map_err(|_| Reason::Unreadable(path.clone()))?;
             let state = opkeep_fs::FileState::of(&metadata);
             let mode = std::os::unix::fs::MetadataExt::mode(&metadata);
+            if mode & RIGHTS != 0 {
+                return Err(Reason::OutputMode(path.clone()));
+            }
             files.push((state.mtime, self.output(path, mode, OutputContent::File(content))));
         }
         // Stable: files of one time stay sorted by name.
@@ -68,6 +80,57 @@ impl Run<'_> {
 
     fn output(&self, path: &Path, mode: u32, content: OutputContent) -> Output {
         Output { name: self.roots.name(&real_name(path)), mode: mode & 0o777, content }
+    }
+
+    /// What the run learned of each output as it was before, beside those in directories that it made. From now on, `states` has these states.
+    ///
+    /// # Errors
+    /// An old output was looked at: its date and its size are in no key. Or nothing is known of its state before.
+    pub(super) fn old_outputs(&self, outputs: &[Output], states: &States<'_>) -> Result<Vec<Old>, Reason> {
+        let replaces = self.task.facts.replaces_outputs;
+        let named = |path: &Path| self.roots.name(&real_name(path));
+        let mut noted: BTreeMap<PathName, (&Found, Learned)> = BTreeMap::new();
+        for (path, Before { found, learned }) in &self.seen.before {
+            if self.is_output(path, outputs) {
+                let known = noted.entry(named(path)).or_insert((found, *learned));
+                known.1 = known.1.max(*learned);
+            }
+        }
+        let looked = self.seen.looked_at.keys().filter(|path| self.is_output(path, outputs));
+        let looked: BTreeSet<PathName> = looked.map(|path| named(path)).collect();
+        let mut old = Vec::new();
+        for Output { name, content, .. } in outputs {
+            let Some(path) = self.roots.locate(name) else { continue };
+            let Some(&(found, learned)) = noted.get(name) else {
+                if self.is_in_made_directory(&path, outputs) {
+                    continue;
+                }
+                return Err(Reason::PartlyWritten(path));
+            };
+            let is_looked_at = looked.contains(name);
+            let is_replaced = replaces && *content != OutputContent::Directory && !found.is_link();
+            let learned = match () {
+                () if is_replaced && (found.is_nothing() || found.is_file()) => Learned::IsReplaceable,
+                () if is_looked_at && found.is_file() => return Err(Reason::ReadsOutput(path)),
+                () if is_looked_at => Learned::State,
+                () => learned,
+            };
+            states.set_before(path, found.clone());
+            old.push(Old { path: name.clone(), learned });
+        }
+        old.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(old)
+    }
+
+    fn is_in_made_directory(&self, path: &Path, outputs: &[Output]) -> bool {
+        let dirs = outputs.iter().filter(|output| output.content == OutputContent::Directory);
+        let mut dirs = dirs.filter_map(|output| self.roots.locate(&output.name));
+        dirs.any(|dir| path != dir && path.starts_with(dir))
+    }
+
+    /// Whether a path has no effect on later steps: a log, or Python's own compiled modules.
+    pub(super) fn is_left_out(&self, path: &Path) -> bool {
+        (self.task.ignored)(path) || is_byte_code(path) && !self.task.expects(path)
     }
 
     /// Whether a directory is above a file that was written and is an expected output.

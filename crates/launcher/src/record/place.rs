@@ -43,6 +43,7 @@ impl Run<'_> {
             .chain(self.seen.read.keys().map(AsRef::as_ref))
             .chain(self.seen.names.keys().map(AsRef::as_ref))
             .chain(self.seen.temporary.iter().map(AsRef::as_ref))
+            .chain(self.seen.before.keys().map(AsRef::as_ref))
             .filter(is_counted)
             .chain(outputs.iter().filter(|it| it.name.root.is_empty()).map(|it| it.name.rest.as_path()));
         let is_dir = |path: &Path| {

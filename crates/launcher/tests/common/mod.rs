@@ -36,6 +36,7 @@ pub(crate) struct Setup {
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) mode: CacheMode,
     pub(crate) store: Option<PathBuf>,
+    /// By default, of the tools in tests is known that they replace their outputs, as compilers do.
     pub(crate) facts: ToolFacts,
     /// Whether the store's disk takes no writes.
     pub(crate) is_full: bool,
@@ -61,7 +62,7 @@ impl Default for Setup {
             env: Vec::new(),
             mode: CacheMode::Enable,
             store: None,
-            facts: ToolFacts::default(),
+            facts: ToolFacts { replaces_outputs: true, ..ToolFacts::default() },
             is_full: false,
         }
     }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "tests lay files and run programs over them")]
 
+mod before;
 #[path = "../common/mod.rs"]
 mod common;
 mod inputs;

@@ -113,16 +113,18 @@ fn a_result_without_directories_is_replaced() {
     assert_eq!(bench.how(script), How::Hit);
 }
 
-/// Another task of the build makes the directory at the same time.
+/// The run saw two states of the directory: a later one sees one of them.
 #[test]
-fn a_directory_that_another_hand_makes_is_no_change() {
+fn a_directory_that_another_hand_makes_is_a_change() {
     let bench = Bench::new();
     fs::remove_dir(bench.path("tree/out")).unwrap();
     let script =
         "[ -e out ]; echo ready; until [ -e out ]; do sleep 0.01; done; mkdir -p out; echo x > out/k";
     let ran =
         bench.run_watched(&Setup::default(), script, &|_| fs::create_dir(bench.path("tree/out")).unwrap());
-    assert_eq!(ran.how, How::Compiled);
+    assert_eq!(ran.how, How::NotKept(Reason::Changed(bench.path("tree/out"))));
+    assert_eq!(bench.how(script), How::Compiled);
+    assert_eq!(bench.raw(&Setup::default(), script).how, How::Hit);
 }
 
 #[test]

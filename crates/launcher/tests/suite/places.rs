@@ -9,7 +9,7 @@ use crate::common::{Bench, Setup, variable};
 const MOVABLE: ToolFacts = ToolFacts { is_movable: true, replaces_outputs: false, imports_by_name: false };
 
 fn at(tree: &'static str, facts: ToolFacts) -> Setup {
-    Setup { tree, facts, ..Setup::default() }
+    Setup { tree, facts: ToolFacts { replaces_outputs: true, ..facts }, ..Setup::default() }
 }
 
 /// A tree and its copy, each of whose files contains the path of its own tree.

@@ -221,7 +221,7 @@ impl Found {
     }
 
     /// The target of the link, if it is one.
-    pub(crate) fn link(&self) -> Option<&Path> {
+    pub fn link(&self) -> Option<&Path> {
         self.link.as_deref()
     }
 
