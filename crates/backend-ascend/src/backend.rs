@@ -118,6 +118,7 @@ impl AscendBackend {
         name.map_err(|error| BackendError::Toolchain {
             problem: format!("this machine's chip cannot be asked for its name: {error}"),
             help: format!("{}; or name the chip, such as Ascend910B1", error.help()),
+            tool: None,
         })
     }
 
@@ -214,6 +215,7 @@ impl AscendBackend {
         self.query_pool.get_or_init(start).as_ref().map_err(|problem| BackendError::Toolchain {
             problem: problem.clone(),
             help: "let this user have more processes and threads".to_owned(),
+            tool: None,
         })
     }
 

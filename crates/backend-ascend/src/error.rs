@@ -13,7 +13,7 @@ pub(crate) fn toolkit_error(error: ToolkitError) -> BackendError {
     match error {
         ToolkitError::Io { action, path, source } => BackendError::Io { action, path, source },
         ToolkitError::NoImplementation { ref op_type, .. } => no_implementation(op_type, &error).into(),
-        error => BackendError::Toolchain { problem: error.to_string(), help: error.help() },
+        error => BackendError::Toolchain { problem: error.to_string(), help: error.help(), tool: None },
     }
 }
 

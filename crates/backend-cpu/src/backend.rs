@@ -124,6 +124,9 @@ impl Drop for CpuBackend {
     }
 }
 
+/// The options that change a kernel of the CPU, or how it is built. All others are those of chips.
+const OWN_OPTIONS: [&str; 2] = ["op_debug_config", "op_debug_level"];
+
 impl Backend for CpuBackend {
     fn name(&self) -> &'static str {
         "cpu"
@@ -244,6 +247,10 @@ impl Backend for CpuBackend {
 
     fn option_names(&self) -> Vec<&'static str> {
         OPTION_NAMES.to_vec()
+    }
+
+    fn ignored_options(&self) -> Vec<&'static str> {
+        OPTION_NAMES.into_iter().filter(|name| !OWN_OPTIONS.contains(name)).collect()
     }
 
     fn check_option(&self, name: &str, value: &str) -> Result<(), BackendError> {

@@ -126,6 +126,12 @@ pub trait Backend: Send + Sync {
         Vec::new()
     }
 
+    /// The names among [`option_names`](Self::option_names) that change no kernel of this backend: descriptors of frameworks
+    /// have them for other targets. The default implementation has none.
+    fn ignored_options(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Checks the value of an option that a user gives for all kernels. Options of descriptors are not checked: they may
     /// be meant for another program. The default implementation accepts any value.
     ///

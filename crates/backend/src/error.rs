@@ -1,5 +1,6 @@
 //! The errors of a backend.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use opkeep_ops::OpsError;
@@ -13,12 +14,14 @@ pub enum BackendError {
     #[error("{0}")]
     Unsupported(#[from] Unsupported),
     /// There is no usable toolchain.
-    #[error("no usable toolchain: {}; {help}", one_line(problem))]
+    #[error("{}{}; {help}", if tool.is_none() { "no usable toolchain: " } else { "" }, one_line(problem))]
     Toolchain {
-        /// The missing or wrong part.
+        /// The missing or wrong part. Of a tool that fails, the tool and the line that it gave as the reason.
         problem: String,
         /// The help: what to install or set.
         help: String,
+        /// The tool that fails, if one does.
+        tool: Option<Box<FailedTool>>,
     },
     /// An option has a value out of its range.
     #[error("option `{name}`: value `{value}` is not valid, expected {expected}")]
@@ -131,6 +134,45 @@ pub enum BackendError {
         /// The given value.
         found: String,
     },
+}
+
+impl BackendError {
+    /// Returns the error of a toolchain of which `problem` is missing or wrong. `help` says what to install or set.
+    pub fn toolchain(problem: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Toolchain { problem: problem.into(), help: help.into(), tool: None }
+    }
+
+    /// Returns the error of a toolchain in which `tool` fails. The message has `problem`, and not the tool's output.
+    pub fn failed_tool(problem: impl Into<String>, help: impl Into<String>, tool: FailedTool) -> Self {
+        Self::Toolchain { problem: problem.into(), help: help.into(), tool: Some(Box::new(tool)) }
+    }
+}
+
+/// A program of a toolchain that fails. Its `Debug` form leaves out the output, which may be long.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FailedTool {
+    /// What it is.
+    pub kind: ToolKind,
+    /// The program and its arguments.
+    pub command: String,
+    /// The end of its output.
+    pub output: String,
+}
+
+impl fmt::Debug for FailedTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FailedTool").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// The kind of a program in a toolchain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ToolKind {
+    /// A compiler that the user can choose.
+    Compiler,
+    /// Another program.
+    Other,
 }
 
 fn tail(log: &str) -> String {

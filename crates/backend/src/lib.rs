@@ -25,7 +25,7 @@ mod slot;
 pub use backend::{Backend, CompileRequest, Support};
 pub use context::{Context, Diagnostics};
 pub use dynamic_loading::check_dynamic_loading;
-pub use error::{BackendError, Unsupported};
+pub use error::{BackendError, FailedTool, ToolKind, Unsupported};
 pub use loader::{Buffer, LoadedKernel, Loader};
 pub use opkeep_digest::FileDigests;
 pub use registry::{BackendEntry, Registry};

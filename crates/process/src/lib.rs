@@ -27,7 +27,7 @@ pub use ffi::landlock_abi;
 pub use forwarding::{Forwarded, ForwardingProcess, InheritedFiles, Stream};
 pub use group::{OnParentExit, ProcessGroup};
 pub use log::keep_log;
-pub use output::{Output, tail};
+pub use output::{Output, error_line, tail};
 pub use probe_dir::ProbeDir;
 pub use process_builder::ProcessBuilder;
 pub use process_output::ProcessOutput;

@@ -87,9 +87,58 @@ pub fn tail(output: &str) -> String {
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
+/// The maximum number of characters of an error line.
+const LINE_LETTERS: usize = 300;
+
+/// Returns the line of a program's output that states why it failed: the first with `error:`, otherwise the last one. A compiler
+/// that reports that its linker failed is not the reason: the line before it is. Long lines are cut.
+pub fn error_line(output: &str) -> Option<String> {
+    let of_driver = ["ld returned", "linker command failed"];
+    let lines = || {
+        let lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.filter(|line| !of_driver.iter().any(|text| line.contains(text)))
+    };
+    let any = || output.lines().map(str::trim).rfind(|line| !line.is_empty());
+    let is_error = |line: &&str| line.to_ascii_lowercase().contains("error:");
+    let line = lines().find(is_error).or_else(|| lines().next_back()).or_else(any)?;
+    Some(match line.char_indices().nth(LINE_LETTERS) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line.to_owned(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_error_line_states_the_reason() {
+        for (output, expected) in [
+            ("", None),
+            (" \n\n", None),
+            (
+                "Using built-in specs.\ncc: error: no such flag\ncc: fatal error: no input files\n",
+                Some("cc: error: no such flag"),
+            ),
+            ("the moon\n  is full\n", Some("is full")),
+            (
+                "Traceback\n  x\nModuleNotFoundError: No module named 'x'\n",
+                Some("ModuleNotFoundError: No module named 'x'"),
+            ),
+            (
+                "ld: cannot find -lm\ncollect2: error: ld returned 1 exit status\n",
+                Some("ld: cannot find -lm"),
+            ),
+            (
+                "collect2: error: ld returned 1 exit status\n",
+                Some("collect2: error: ld returned 1 exit status"),
+            ),
+        ] {
+            assert_eq!(error_line(output).as_deref(), expected, "{output}");
+        }
+        let long = error_line(&"ä".repeat(5000)).unwrap();
+        assert_eq!(long.chars().count(), LINE_LETTERS + 3);
+    }
 
     fn drained(bytes: &[u8]) -> String {
         let output = Output::default();

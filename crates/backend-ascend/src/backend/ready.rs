@@ -137,6 +137,7 @@ impl AscendBackend {
                     path.display()
                 ),
                 help: "name files, or directories of files, that are there".to_owned(),
+                tool: None,
             }
         })
     }

@@ -112,7 +112,11 @@ impl<'a> CompilerInput<'a> {
         let Some(cause) = cause else { return Err(failure_of(Some(missing))) };
         let hint = slog::hint(&cause.text);
         if let Some(help) = hint.filter(|_| is_toolkit_failure(&cause.text)) {
-            return Err(BackendError::Toolchain { problem: cause.to_string(), help: help.to_owned() });
+            return Err(BackendError::Toolchain {
+                problem: cause.to_string(),
+                help: help.to_owned(),
+                tool: None,
+            });
         }
         Err(failure_of(None))
     }

@@ -113,7 +113,7 @@ impl AclError {
 
 impl From<AclError> for BackendError {
     fn from(error: AclError) -> Self {
-        Self::Toolchain { problem: error.to_string(), help: error.help() }
+        Self::Toolchain { problem: error.to_string(), help: error.help(), tool: None }
     }
 }
 

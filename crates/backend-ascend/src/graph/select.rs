@@ -52,6 +52,7 @@ pub fn parse_formats(op_type: &str, answer: &str) -> Result<Vec<PortFormats>, Ba
     let wrong = |problem: String| BackendError::Toolchain {
         problem: format!("`op_select_format` of `{op_type}` answers what cannot be read: {problem}"),
         help: "install the package that the operator belongs to again".to_owned(),
+        tool: None,
     };
     let ports: Map<String, Value> = serde_json::from_str(answer)
         .map_err(|error| wrong(format!("expected an object with a field for each port: {error}")))?;

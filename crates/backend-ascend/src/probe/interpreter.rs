@@ -5,9 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use opkeep_backend::{BackendError, Context};
+use opkeep_backend::{BackendError, Context, FailedTool, ToolKind};
 use opkeep_fs::Fs;
-use opkeep_process::{ProcessBuilder, Sandbox, tail};
+use opkeep_process::{ProcessBuilder, Sandbox, error_line, tail};
 use serde::{Deserialize, Serialize};
 
 use crate::process_error::backend_error;
@@ -65,9 +65,15 @@ impl Interpreter {
             sandbox: Sandbox::default(),
         };
         let ended = run.wait_with_output().map_err(backend_error)?;
-        answered(&ended.output).ok_or_else(|| BackendError::Toolchain {
-            problem: format!("`{}` starts no Python: {}", named.display(), tail(&ended.output)),
-            help: PYTHON_HELP.to_owned(),
+        answered(&ended.output).ok_or_else(|| {
+            let why = error_line(&ended.output).unwrap_or_else(|| ended.ending());
+            let problem = format!("`{}` starts no Python: {why}", named.display());
+            let (command, output) = (run.to_string(), tail(&ended.output));
+            BackendError::failed_tool(
+                problem,
+                PYTHON_HELP,
+                FailedTool { kind: ToolKind::Other, command, output },
+            )
         })
     }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use opkeep_backend::{BackendError, Context};
+use opkeep_backend::{BackendError, Context, FailedTool, ToolKind};
 use opkeep_fs::Fs;
 use opkeep_process::tail;
 use serde_json::{Value, json};
@@ -125,6 +125,7 @@ impl Pool {
         Asked::without_worker(WorkerError::Start(BackendError::Toolchain {
             problem: "the toolkit's files change all the time".to_owned(),
             help: "build again when its installation is done".to_owned(),
+            tool: None,
         }))
     }
 
@@ -300,12 +301,12 @@ fn cannot(action: &'static str, config: &WorkerConfig, source: io::Error) -> Wor
 /// The error of a toolkit that cannot be imported.
 pub(crate) fn unusable(problem: &str, output: &str) -> WorkerError {
     let hint = slog::hint(problem).or_else(|| slog::hint(output));
-    let output = tail(output);
-    let shown = if output.is_empty() { String::new() } else { format!("\n{output}\n") };
-    WorkerError::Start(BackendError::Toolchain {
-        problem: format!("Python cannot import the toolkit: {problem}{shown}"),
-        help: hint.unwrap_or(PYTHON_HELP).to_owned(),
-    })
+    let (command, output) = ("python3".to_owned(), tail(output));
+    WorkerError::Start(BackendError::failed_tool(
+        format!("Python cannot import the toolkit: {problem}"),
+        hint.unwrap_or(PYTHON_HELP),
+        FailedTool { kind: ToolKind::Other, command, output },
+    ))
 }
 
 fn texts(paths: &BTreeSet<PathBuf>) -> Vec<String> {
@@ -330,6 +331,7 @@ pub(crate) fn python(environment: &[(OsString, OsString)]) -> Result<PathBuf, Ba
     places.into_iter().find(|path| Fs::new().is_program(path)).ok_or_else(|| BackendError::Toolchain {
         problem: format!("there is no Python `{}`", name.display()),
         help: PYTHON_HELP.to_owned(),
+        tool: None,
     })
 }
 

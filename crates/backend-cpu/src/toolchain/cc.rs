@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use opkeep_backend::BackendError;
 use opkeep_fs::Fs;
 
-use super::driver_query::unusable;
+use super::driver_query::missing;
 use super::programs::find_program;
 use crate::config::CpuConfig;
 
@@ -111,13 +111,13 @@ impl Cc {
         let found = |name: &str| find_program(OsStr::new(name), &config.path);
         let Some(asked) = &config.compiler else {
             let usual = ["cc", "gcc", "clang"].into_iter().find_map(found);
-            let driver = usual.ok_or_else(|| unusable("no cc, gcc or clang in PATH".to_owned()))?;
+            let driver = usual.ok_or_else(|| missing("no cc, gcc or clang in PATH".to_owned()))?;
             return Self::without_launchers(config, driver, Vec::new());
         };
         let mut words = asked.split_whitespace().map(str::to_owned);
-        let program = words.next().ok_or_else(|| unusable("CC is empty".to_owned()))?;
+        let program = words.next().ok_or_else(|| missing("CC is empty".to_owned()))?;
         let driver =
-            found(&program).ok_or_else(|| unusable(format!("CC names `{program}`, which is not there")))?;
+            found(&program).ok_or_else(|| missing(format!("CC names `{program}`, which is not there")))?;
         Self::without_launchers(config, driver, words.collect())
     }
 
@@ -135,13 +135,13 @@ impl Cc {
             driver = match masquerades_as(&launcher) {
                 Some(name) => next_of_that_name(config, name).ok_or_else(|| {
                     let name = name.display();
-                    unusable(format!(
+                    missing(format!(
                         "`{}` runs another `{name}`, and there is none in PATH",
                         launcher.display()
                     ))
                 })?,
                 None if words.is_empty() || words[0].starts_with('-') => {
-                    return Err(unusable(format!(
+                    return Err(missing(format!(
                         "CC names `{}`, which runs a compiler, and not which",
                         launcher.display()
                     )));
@@ -149,7 +149,7 @@ impl Cc {
                 None => {
                     let program = words.remove(0);
                     find_program(OsStr::new(&program), &config.path)
-                        .ok_or_else(|| unusable(format!("CC names `{program}`, which is not there")))?
+                        .ok_or_else(|| missing(format!("CC names `{program}`, which is not there")))?
                 }
             };
             left_out.push(launcher);
@@ -187,6 +187,7 @@ fn check(words: &[String]) -> Result<(), BackendError> {
         problem: format!("CC has `{word}`, {why}"),
         help: "let CC be a compiler and its options; put anything else into a script, and let CC name that"
             .to_owned(),
+        tool: None,
     };
     let mut takes_next = false;
     for word in words {

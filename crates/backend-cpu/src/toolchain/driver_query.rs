@@ -8,9 +8,11 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
-use opkeep_backend::{BackendError, Context};
+use opkeep_backend::{BackendError, Context, FailedTool, ToolKind};
 use opkeep_fs::Fs;
-use opkeep_process::{ProbeDir, ProcessBuilder, ProcessError, RunningProcess, Sandbox, tail};
+use opkeep_process::{
+    ProbeDir, ProcessBuilder, ProcessError, ProcessOutput, RunningProcess, Sandbox, error_line, tail,
+};
 
 use super::runs::environment;
 use crate::config::CpuConfig;
@@ -20,11 +22,28 @@ use crate::process_error::backend_error;
 use super::programs::is_elf;
 use super::words::line_after;
 
-const WAY_OUT: &str = "install a C compiler (Debian, Ubuntu: apt install gcc; Fedora, openEuler: dnf install gcc), \
+/// What helps if there is no compiler.
+const INSTALL: &str = "install a C compiler (Debian, Ubuntu: apt install gcc; Fedora, openEuler: dnf install gcc), \
     or name one in CC";
 
+/// What helps if there is one that does not work.
+const OTHER: &str = "name another gcc or clang in CC, or install this one again (Debian, Ubuntu: apt install gcc; \
+    Fedora, openEuler: dnf install gcc)";
+
+/// The error that there is no compiler.
+pub(crate) fn missing(problem: String) -> BackendError {
+    BackendError::toolchain(problem, INSTALL)
+}
+
+/// The error of a compiler that does not work.
 pub(crate) fn unusable(problem: String) -> BackendError {
-    BackendError::Toolchain { problem, help: WAY_OUT.to_owned() }
+    BackendError::toolchain(problem, OTHER)
+}
+
+/// The error of a compiler that ran, with the output of `command`.
+fn failing(problem: String, command: String, output: &str) -> BackendError {
+    let tool = FailedTool { kind: ToolKind::Compiler, command, output: tail(output) };
+    BackendError::failed_tool(problem, OTHER, tool)
 }
 
 /// A compiler that is asked something that takes no time.
@@ -86,8 +105,8 @@ impl<'a> DriverQuery<'a> {
         }
         Err(match dir {
             Ok(_) => {
-                let output = tail(&ended.output);
-                unusable(format!("`{command}` failed: {}\n{output}\n", ended.ending()))
+                let problem = format!("the compiler `{}` fails: {}", self.name(), reason(&ended));
+                failing(problem, command, &ended.output)
             }
             Err(error) => without_dir(self.config, &error),
         })
@@ -183,11 +202,21 @@ impl<'a> DriverQuery<'a> {
             ProcessError::Cancelled => BackendError::Cancelled,
             ProcessError::TimedOut { .. } if self.is_past_deadline() => backend_error(error),
             // Not the caller's deadline: a usable compiler answers at once.
-            ProcessError::TimedOut { command, seconds, log_tail, .. } => unusable(format!(
-                "`{command}` only had to say what it is, and did not end within a deadline of {seconds:.1} s: {log_tail}"
-            )),
+            ProcessError::TimedOut { command, seconds, log_tail, .. } => {
+                let problem = format!(
+                    "the compiler `{}` fails: it does not state its version within a deadline of {seconds:.1} s",
+                    self.name()
+                );
+                failing(problem, command, &log_tail)
+            }
             other => unusable(other.to_string()),
         }
+    }
+
+    /// The compiler and its arguments, as the user named them.
+    fn name(&self) -> String {
+        let leading = self.leading.iter().map(String::as_str);
+        std::iter::once(&*self.driver.to_string_lossy()).chain(leading).collect::<Vec<_>>().join(" ")
     }
 
     fn is_past_deadline(&self) -> bool {
@@ -218,6 +247,16 @@ pub(super) fn without_dir(config: &CpuConfig, error: &io::Error) -> BackendError
             OTHER_PLACES.join(", ")
         ),
         help: "TMPDIR names a directory that this user can write, with some space".to_owned(),
+        tool: None,
+    }
+}
+
+/// The line that a program which failed gave as the reason, and its exit status.
+pub(super) fn reason(ended: &ProcessOutput) -> String {
+    match error_line(&ended.output) {
+        // What is behind a semicolon in the text of an error is what helps.
+        Some(line) => format!("{} ({})", line.replace("; ", ", "), ended.ending()),
+        None => ended.ending(),
     }
 }
 

@@ -410,5 +410,6 @@ fn undeclarable(path: &Path, error: InputsError) -> BackendError {
             path.display()
         ),
         help: "name files, or directories of files, that are there".to_owned(),
+        tool: None,
     }
 }

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use opkeep_backend::{BackendError, Context};
+use opkeep_backend::{BackendError, Context, FailedTool, ToolKind};
 use opkeep_digest::{Digest, Hasher};
 use opkeep_fs::Fs;
 use opkeep_process::{
@@ -22,7 +22,7 @@ use opkeep_process::{
 };
 
 use super::cc::Cc;
-use super::driver_query::{DriverInfo, probe_dir, unusable, without_dir};
+use super::driver_query::{DriverInfo, probe_dir, reason, unusable, without_dir};
 use super::looks::{Looks, Places, parts_of};
 use super::made_up::Pattern;
 use super::part_names::{DRIVER, FILE_READ};
@@ -349,16 +349,18 @@ impl Probe<'_> {
         ended: &ProcessOutput,
         dir: &Path,
     ) -> Result<Digest, BackendError> {
+        let help = "compilers run in a directory of their own, and with no environment but PATH, TMPDIR, LC_ALL and \
+                    PYTHONDONTWRITEBYTECODE: name files by absolute paths, and set variables in a script that CC names";
         let cannot = |why: String| {
-            BackendError::Toolchain {
-            problem: format!("`{run}` cannot compile a small source: {why}"),
-            help: "compilers run in a directory of their own, and with no environment but PATH, TMPDIR, LC_ALL and \
-                      PYTHONDONTWRITEBYTECODE: name files by absolute paths, and set variables in a script that CC names"
-                .to_owned(),
-        }
+            let words = self.cc.leading.iter().map(String::as_str);
+            let words: Vec<&str> = words.collect();
+            let compiler = [&[&*self.cc.driver.to_string_lossy()], words.as_slice()].concat().join(" ");
+            let problem = format!("the compiler `{compiler}` cannot compile a small source: {why}");
+            let (command, output) = (run.to_string(), tail(&ended.output));
+            BackendError::failed_tool(problem, help, FailedTool { kind: ToolKind::Compiler, command, output })
         };
         if !ended.status.success() {
-            return Err(cannot(format!("{}\n{}\n", ended.ending(), tail(&ended.output))));
+            return Err(cannot(reason(ended)));
         }
         let object = read_made(dir, "kernel.o");
         object

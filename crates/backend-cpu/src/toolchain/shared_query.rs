@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use opkeep_backend::BackendError;
+use opkeep_backend::{BackendError, FailedTool};
 use opkeep_fs::CancelToken;
 
 /// Threads that wait for another's question look this often whether they still have to.
@@ -22,7 +22,15 @@ struct State<T> {
     is_asked: bool,
 }
 
-type Kept<T> = Result<Arc<T>, (String, String)>;
+type Kept<T> = Result<Arc<T>, Unusable>;
+
+/// Why there is no usable compiler.
+#[derive(Clone)]
+struct Unusable {
+    problem: String,
+    help: String,
+    tool: Option<Box<FailedTool>>,
+}
 
 impl<T> Default for SharedQuery<T> {
     fn default() -> Self {
@@ -47,7 +55,7 @@ impl<T> SharedQuery<T> {
             return given(kept);
         }
         let answer = match ask() {
-            Err(BackendError::Toolchain { problem, help }) => Err((problem, help)),
+            Err(BackendError::Toolchain { problem, help, tool }) => Err(Unusable { problem, help, tool }),
             Err(other) => return Err(other),
             Ok(answer) => Ok(Arc::new(answer)),
         };
@@ -98,5 +106,5 @@ impl<T> Drop for Turn<'_, T> {
 }
 
 fn given<T>(kept: Kept<T>) -> Result<Arc<T>, BackendError> {
-    kept.map_err(|(problem, help)| BackendError::Toolchain { problem, help })
+    kept.map_err(|Unusable { problem, help, tool }| BackendError::Toolchain { problem, help, tool })
 }

@@ -67,7 +67,7 @@ pub(crate) struct CompileArgs {
     ///
     /// Such as deterministic=true, op_impl_mode=high_precision, coreNum=8, coreType=VectorCore, op_bank_path=DIR,
     /// mdl_bank_path=DIR, op_impl_mode_list=MatMul:high_precision,... An empty value unsets the option of a
-    /// descriptor.
+    /// descriptor. Of these options, those of chips have no effect on the target cpu, which a note says.
     ///
     /// A name that neither the target nor a descriptor has is an error, and so is a value that the target's option
     /// does not take.

@@ -12,7 +12,7 @@ use crate::input::options::UnknownOptions;
 
 /// The requests for one target, with their engine.
 pub(crate) struct TargetRequests {
-    target: String,
+    pub(crate) target: String,
     pub(crate) engine: Engine,
     pub(crate) requests: Vec<Request>,
 }

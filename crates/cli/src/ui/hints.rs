@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use opkeep::{BuildError, KernelError, LeftReason, ViewError, WarningKind};
-use opkeep_backend::BackendError;
+use opkeep_backend::{BackendError, ToolKind};
 use opkeep_cache::{CacheError, NothingSent, RemoteError};
 use opkeep_framework_cache::fill::{DeviceError, UnfilledReason};
 use opkeep_framework_cache::quarantine::RepairError;
@@ -102,6 +102,9 @@ fn of_backend(error: &BackendError) -> Option<String> {
         BackendError::UnkeyedRead { .. } => Some(
             "--toolchain-input PATH or OPKEEP_TOOLCHAIN_INPUTS declares an input of the toolchain".to_owned(),
         ),
+        BackendError::Toolchain { tool: Some(tool), .. } if tool.kind == ToolKind::Compiler => {
+            Some("`compiler.cc` in opkeep.toml also names a compiler".to_owned())
+        }
         BackendError::StaticProgram => Some(DYNAMIC_COMMAND.to_owned()),
         _ => None,
     }

@@ -17,7 +17,7 @@ use crate::ui::error_report::ErrorReport;
 use crate::ui::file_limit::FileLimit;
 use crate::ui::hints::{hints, of_warning};
 use crate::ui::interrupt;
-use crate::ui::logged::is_multi_line;
+use crate::ui::logged::{failed_tool, is_multi_line, tool_output};
 use crate::ui::progress::Progress;
 use crate::ui::progress::build::BuildProgress;
 use crate::ui::text::{Text, one_line, printable_json};
@@ -261,7 +261,10 @@ impl<'a> Output<'a> {
     /// Prints an error with its causes and what helps.
     pub(crate) fn print_error(&self, error: &anyhow::Error) {
         match &self.host {
-            Host::Terminal(terminal) => terminal.print_report(&ErrorReport::of(error)),
+            Host::Terminal(terminal) => {
+                terminal.print_report(&ErrorReport::of(error));
+                self.print_failed_tool(error);
+            }
             Host::Caller(caller) => {
                 let is_multi_line = error.chain().any(is_multi_line);
                 let mut text = Text::default();
@@ -273,6 +276,20 @@ impl<'a> Output<'a> {
                 caller.message(Level::Error, text.as_str());
                 hints(error).iter().for_each(|hint| self.print_help(hint));
             }
+        }
+    }
+
+    /// Prints what a tool that fails wrote, or with which argument that is shown.
+    fn print_failed_tool(&self, error: &anyhow::Error) {
+        let Some(tool) = failed_tool(error) else { return };
+        if self.verbosity > Verbosity::Normal {
+            let mut text = Text::default();
+            text.quoted(format_args!("note: {}", tool_output(tool)));
+            if let Host::Terminal(terminal) = &self.host {
+                terminal.print("note", Level::Note.style(), &text);
+            }
+        } else {
+            self.print_help("-v shows all that it wrote");
         }
     }
 

@@ -232,7 +232,39 @@ fn a_compiler_that_answers_nothing() {
     let place = Place::new();
     let cc = place.script("cc-odd", "echo 'the moon' >&2; echo '  is full' >&2; exit 3");
     let ran = place.run_with(&["build", SQUARE], &[("CC", cc.to_str().unwrap())]).ended_with(2);
-    ran.says("exit status: 3 | the moon | is full\nhelp: install a C compiler");
+    let ran = ran.says(": the compiler `").says("cc-odd` fails: is full (exit status: 3)\n");
+    let ran = ran
+        .says("help: name another gcc or clang in CC")
+        .says("help: `compiler.cc` in opkeep.toml")
+        .says("help: -v shows all");
+    assert!(!ran.stderr.contains("the moon"), "{ran:?}");
+    let verbose = place.run_with(&["build", SQUARE, "-v"], &[("CC", cc.to_str().unwrap())]).ended_with(2);
+    verbose.says("cc-odd -v` wrote:\n    | the moon\n    |   is full");
+}
+
+/// The reason comes first, however much the compiler wrote; all of it is shown on request.
+#[test]
+fn a_compiler_with_an_argument_that_it_does_not_have() {
+    let place = Place::new();
+    let env = [("CC", "cc --no-such-flag")];
+    for args in [&["build", SQUARE][..], &["doctor", "--target", "cpu"]] {
+        let ran = place.run_with(args, &env);
+        let shown = format!("{}{}", ran.stdout, ran.stderr);
+        let line = shown.lines().find(|line| line.contains(" fails: ")).unwrap();
+        assert!(line.contains("the compiler `") && line.contains("cc --no-such-flag` fails: "), "{line}");
+        assert!(line.len() < 400 && line.contains("error: "), "{line}");
+        assert!(!shown.contains("help: install a C compiler"), "{shown}");
+        let verbose = place.run_with(&[args, &["-v"]].concat(), &env);
+        let shown = format!("{}{}", verbose.stdout, verbose.stderr);
+        let command = shown.lines().find(|line| line.ends_with("` wrote:")).unwrap();
+        assert!(command.contains("/cc --no-such-flag -"), "{command}");
+        // What the compiler suggests is no line of opkeep.
+        assert!(!shown.contains("help: did you mean '"), "{shown}");
+        assert!(
+            shown.lines().any(|line| line.starts_with("    | ") && line.contains("--no-such-flag")),
+            "{shown}"
+        );
+    }
 }
 
 #[test]

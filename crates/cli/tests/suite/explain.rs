@@ -531,14 +531,14 @@ fn two_descriptors_are_compared() {
     let elsewhere = std::fs::read_to_string(SQUARE).unwrap().replace("Ascend910A", "Ascend310P3");
     let elsewhere = place.write("elsewhere.info", elsewhere);
     let spec = place.run(&["explain", elsewhere.to_str().unwrap(), "--against", SQUARE]).ended_with(0);
-    assert_eq!(spec.stdout, "the jobs are the same\ntarget: Ascend910A -> Ascend310P3\n");
+    let expected = "the jobs are the same\ntarget: Ascend910A -> Ascend310P3";
+    assert_eq!(spec.stdout, format!("{SQUARE} -> {}\n{expected}\n", elsewhere.display()));
     let different = place.run(&["explain", four, "--against", SQUARE]).ended_with(0);
-    assert!(
-        different.stdout.lines().any(|line| line == "ops[0].outputs[0].shape: [3] -> [4]"),
-        "{different:?}"
-    );
+    let lines: Vec<&str> = different.stdout.lines().collect();
+    assert_eq!(lines[0], format!("{SQUARE} -> {four}"));
+    assert!(lines.contains(&"ops[0].outputs[0].shape: [3] -> [4]"), "{lines:?}");
     let json = place.run(&["explain", four, "--against", SQUARE, "--format", "json"]).ended_with(0).json();
-    assert_eq!(json["job"].as_array().unwrap().len(), different.stdout.lines().count());
+    assert_eq!(json["job"].as_array().unwrap().len(), lines.len() - 1);
     place.run(&["explain", four, four, "--against", SQUARE]).ended_with(2).says("one input");
     place.run(&["explain", four, "--against", "nothing.info"]).ended_with(2).says("nothing.info");
 }

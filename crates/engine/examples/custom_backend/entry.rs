@@ -17,10 +17,8 @@ pub(crate) fn entry() -> BackendEntry {
 fn programs() -> Result<Vec<PathBuf>, BackendError> {
     let script = "command -v cc && cc -print-prog-name=cc1 && cc -print-prog-name=as && command -v as";
     let output = Command::new("sh").args(["-c", script]).output();
-    let found = output.ok().filter(|output| output.status.success()).ok_or(BackendError::Toolchain {
-        problem: "there is no cc".to_owned(),
-        help: "install a C compiler and binutils".to_owned(),
-    })?;
+    let missing = || BackendError::toolchain("there is no cc", "install a C compiler and binutils");
+    let found = output.ok().filter(|output| output.status.success()).ok_or_else(missing)?;
     let text = String::from_utf8_lossy(&found.stdout);
     // clang has no separate cc1, and gcc prints `as` if the assembler is to be searched in PATH.
     Ok(text.lines().map(PathBuf::from).filter(|path| path.is_absolute()).collect())

@@ -95,7 +95,7 @@ impl Flawed {
 }
 
 fn failure(text: &str) -> BackendError {
-    BackendError::Toolchain { problem: text.to_owned(), help: String::new() }
+    BackendError::Toolchain { problem: text.to_owned(), help: String::new(), tool: None }
 }
 
 impl Backend for Flawed {

@@ -5,11 +5,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use opkeep_backend::{BackendError, Context};
+use opkeep_backend::{BackendError, Context, FailedTool, ToolKind};
 use opkeep_cann_toolkit::Toolkit;
 use opkeep_fs::{Fs, private_dir};
 use opkeep_process::{
-    Observation, Observer, ProbeDir, ProcessBuilder, ProcessOutput, Sandbox, is_short_of_resources, tail,
+    Observation, Observer, ProbeDir, ProcessBuilder, ProcessOutput, Sandbox, error_line,
+    is_short_of_resources, tail,
 };
 use serde_json::json;
 
@@ -229,9 +230,12 @@ impl Runner {
         };
         let (ended, seen) = self.run_to_end(cx, &launch, watched)?;
         let ended = ended?;
-        let unusable = |problem: String| BackendError::Toolchain {
-            problem: format!("`{}` {problem}: {}", interpreter.program.display(), tail(&ended.output)),
-            help: PYTHON_HELP.to_owned(),
+        let unusable = |problem: String| {
+            let command = interpreter.program.display().to_string();
+            let why = error_line(&ended.output).map(|line| format!(": {line}")).unwrap_or_default();
+            let problem = format!("`{command}` {problem}{why}");
+            let tool = FailedTool { kind: ToolKind::Other, command, output: tail(&ended.output) };
+            BackendError::failed_tool(problem, PYTHON_HELP, tool)
         };
         let bytes = Fs::new()
             .read(&report, LONGEST)

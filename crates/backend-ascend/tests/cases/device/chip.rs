@@ -76,7 +76,7 @@ fn no_device_says_why() {
     assert!(matches!(error, AclError::NoDevice { text: None, .. }), "{error}");
     stub.assert_all_is_given_back();
     match BackendError::from(error) {
-        BackendError::Toolchain { problem, help } => {
+        BackendError::Toolchain { problem, help, .. } => {
             assert!(problem.contains("finds no device") && help.contains("npu-smi"));
         }
         other => panic!("{other:?}"),

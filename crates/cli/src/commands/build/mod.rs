@@ -18,6 +18,7 @@ use crate::flags::record::RecordArgs;
 use crate::flags::remote::RemoteArgs;
 use crate::flags::trust::TrustArgs;
 use crate::input::model;
+use crate::input::options::note_ignored;
 use crate::setup;
 use crate::setup::targets::{TargetRequests, split_by_target};
 use crate::ui::env;
@@ -119,7 +120,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let group = ViewGroup::of(by_target.iter().map(|one| one.requests.as_slice()));
     let record = setup::record(&args.record, label(&args.inputs), args.timings.is_some());
     let mut report: Option<BuildReport> = None;
-    for TargetRequests { engine, requests, .. } in by_target {
+    for TargetRequests { target, engine, requests } in by_target {
+        note_ignored(&args.common, engine.backend(), &target, output);
         let view = view(args, &group)?;
         let engine = engine.with_config(|config| {
             config.keep_artifacts = false;

@@ -15,6 +15,7 @@ use crate::config::load::{ConfigFile, FileState, Loaded};
 use crate::flags::compile::CompileArgs;
 use crate::flags::remote::RemoteArgs;
 use crate::flags::trust::TrustArgs;
+use crate::ui::config::Verbosity;
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::text::{Text, padding};
 
@@ -88,7 +89,11 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 fn report(rows: &[Row], output: &Output) -> anyhow::Result<ExitStatus> {
     let can_build = !rows.iter().any(|row| row.prevents_builds);
     let version = env!("CARGO_PKG_VERSION");
-    output.print_result(&text(rows, can_build), &DoctorOutput { version, can_build, checks: rows })?;
+    let is_verbose = output.verbosity() > Verbosity::Normal;
+    output.print_result(
+        &text(rows, can_build, is_verbose),
+        &DoctorOutput { version, can_build, checks: rows },
+    )?;
     Ok(if can_build { ExitStatus::Success } else { ExitStatus::Problems })
 }
 
@@ -120,15 +125,25 @@ fn configuration(loaded: &Loaded) -> Vec<Row> {
     rows
 }
 
-fn text(rows: &[Row], can_build: bool) -> Text {
+fn text(rows: &[Row], can_build: bool, is_verbose: bool) -> Text {
     let width = rows.iter().map(|row| row.check.len()).max().unwrap_or_default();
     let mut text = Text::default();
-    for Row { check, status, finding, help, .. } in rows {
+    for Row { check, status, finding, help, details, .. } in rows {
         let name = status.name();
         text.line(format_args!("{name:<7}  {check}{}  {finding}", padding(check, width)));
         // What helps with something that works is for those who ask for it.
         for help in help.iter().filter(|_| *status != Status::Ok) {
             text.line(format_args!("{:<7}  {}  help: {help}", "", padding("", width)));
+        }
+        if let Some(details) = details {
+            match is_verbose {
+                true => text.quoted(details),
+                false => text.line(format_args!(
+                    "{:<7}  {}  help: -v shows all that it wrote",
+                    "",
+                    padding("", width)
+                )),
+            }
         }
     }
     let problems = rows.iter().filter(|row| row.status == Status::Problem).count();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::ui::hints::hints;
+use crate::ui::logged::{failed_tool, tool_output};
 use crate::ui::output::chain;
 
 /// What a check found.
@@ -39,6 +40,9 @@ pub(super) struct Row {
     pub(super) help: Vec<String>,
     /// Whether it prevents builds.
     pub(super) prevents_builds: bool,
+    /// What a tool that fails wrote, for `-v`.
+    #[serde(skip)]
+    pub(super) details: Option<String>,
     /// Whether there was no answer.
     #[serde(skip)]
     pub(super) has_timed_out: bool,
@@ -47,7 +51,8 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn ok(check: &'static str, finding: impl Into<String>) -> Self {
         let (status, finding) = (Status::Ok, finding.into());
-        Self { check, status, finding, help: Vec::new(), prevents_builds: false, has_timed_out: false }
+        let (help, details) = (Vec::new(), None);
+        Self { check, status, finding, help, prevents_builds: false, details, has_timed_out: false }
     }
 
     pub(super) fn note(check: &'static str, finding: impl Into<String>) -> Self {
@@ -60,7 +65,8 @@ impl Row {
 
     /// Returns the problem that is an error, with the hints for it.
     pub(super) fn error(check: &'static str, error: &anyhow::Error) -> Self {
-        Self { help: hints(error), ..Self::problem(check, chain(error)) }
+        let details = failed_tool(error).map(tool_output);
+        Self { help: hints(error), details, ..Self::problem(check, chain(error)) }
     }
 
     /// Returns the row with one more thing to do.

@@ -30,6 +30,7 @@ use crate::commands::misses::text::{Detail, causes_text};
 use crate::flags::compile::CompileArgs;
 use crate::flags::remote::RemoteArgs;
 use crate::flags::trust::TrustArgs;
+use crate::input::options::note_ignored;
 use crate::input::{self, model};
 use crate::setup;
 use crate::setup::targets::{TargetRequests, split_by_target};
@@ -48,7 +49,7 @@ Examples:
   opkeep explain model.onnx --target cpu
     reports what a build would compile, and why
   opkeep explain new.info --against old.info
-    reports how two descriptors differ
+    reports how two descriptors differ, from the old one to the new one
   opkeep explain --framework triton --kernel add_kernel
     reports what is stored for a kernel of Triton";
 
@@ -69,7 +70,9 @@ pub(crate) struct Args {
     /// Also report each kernel with each difference
     #[arg(long, conflicts_with_all = ["framework", "against"])]
     pub(crate) all: bool,
-    /// Report instead how the only input differs from this descriptor
+    /// Report instead how the only input differs from this descriptor, from this one to the input
+    ///
+    /// `opkeep diff A B` reports the other direction, from A to B.
     #[arg(long, value_name = "FILE", conflicts_with = "framework")]
     pub(crate) against: Option<PathBuf>,
     /// Report instead what is stored for this framework, such as triton
@@ -153,7 +156,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         note_targets(&for_default.requests, &args.common, output);
     }
     let mut kernels = Vec::new();
-    for TargetRequests { engine, requests, .. } in by_target {
+    for TargetRequests { target, engine, requests } in by_target {
+        note_ignored(&args.common, engine.backend(), &target, output);
         let engine = engine.with_config(|config| {
             config.trust_imported = args.trust_imported;
             config.remote.clone_from(&remote);
@@ -231,7 +235,13 @@ fn compare(args: &Args, other: &Path, output: &Output) -> anyhow::Result<ExitSta
     let (old, new) = (read(other)?, read(input)?);
     let job = Diff::of_jobs(&old.job, &new.job);
     let spec = Diff::of_specs(&as_stated(&old.spec), &as_stated(&new.spec));
-    let mut text = if job.is_empty() { Text::of("the jobs are the same") } else { Text::default() };
+    let mut text = Text::default();
+    if !(job.is_empty() && spec.is_empty()) {
+        text.line(format_args!("{} -> {}", other.display(), input.display()));
+    }
+    if job.is_empty() {
+        text.line("the jobs are the same");
+    }
     for change in job.changes.iter().chain(&spec.changes) {
         text.line(change);
     }

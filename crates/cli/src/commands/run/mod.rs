@@ -28,7 +28,7 @@ use crate::flags::tensors::{InputArgs, ToleranceArgs};
 use crate::flags::trust::TrustArgs;
 use crate::input::dims::Dims;
 use crate::input::model::{self, Model};
-use crate::input::options::UnknownOptions;
+use crate::input::options::{UnknownOptions, note_ignored};
 use crate::input::store::threads;
 use crate::setup;
 use crate::ui::config::Verbosity;
@@ -105,6 +105,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let model = model?;
     model.remove_known_options(&mut unknown);
     unknown.check()?;
+    note_ignored(&args.common, engine.backend(), args.common.target(), output);
     let outputs = model.outputs();
     let inputs = input_buffers(&model.inputs(), &args.inputs.sources()).map_err(hints::input_error)?;
     let references = assign_files(&args.compare, &outputs, Role::Output)?;
