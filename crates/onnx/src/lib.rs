@@ -35,6 +35,7 @@ pub use error::{ExternalError, NpyError, OnnxError, TensorError, TensorProblem};
 #[doc(hidden)]
 pub use fuzz::fuzz;
 pub use load::{MAX_FILE_BYTES, from_bytes, read};
+pub use model::contents::{Contents, NodeContents, contents};
 pub use model::network::{Network, Options, ValueInfo};
 pub use model::outline::{Declared, OperatorCount, Outline, outline};
 pub use model_error::{ModelError, OpenDim, Problem};

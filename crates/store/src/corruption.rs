@@ -23,7 +23,7 @@ pub enum Corruption {
         found: u32,
     },
     /// The number of bytes is wrong.
-    #[error("{what}: expected {expected}, found {found}", expected = counted(*.expected, "byte"))]
+    #[error("{}", wrong_length(what, *.expected, *.found))]
     WrongLength {
         /// The part with the wrong length.
         what: &'static str,
@@ -33,7 +33,7 @@ pub enum Corruption {
         found: u64,
     },
     /// The prefix does not have its digest.
-    #[error("the prefix is damaged: its SHA-256 is {found}")]
+    #[error("the prefix has the SHA-256 {found}, which is not the stored one")]
     PrefixDigest {
         /// The digest of the prefix as found.
         found: Digest,
@@ -53,7 +53,7 @@ pub enum Corruption {
         problem: &'static str,
     },
     /// A member does not have its digest.
-    #[error("member `{name}` is damaged: expected SHA-256 {expected}, found {found}")]
+    #[error("member `{name}` has another SHA-256: expected {expected}, found {found}")]
     MemberDigest {
         /// The member.
         name: String,
@@ -63,7 +63,7 @@ pub enum Corruption {
         found: Digest,
     },
     /// The bytes after the eager members do not have their checksum.
-    #[error("the entry is damaged somewhere after byte {from}: its checksum is wrong")]
+    #[error("the checksum of what is after byte {from} is wrong")]
     Checksum {
         /// The offset of the first checksummed byte.
         from: u64,
@@ -76,4 +76,12 @@ pub enum Corruption {
         /// The maximum number of bytes: [`MAX_ENTRY_BYTES`](crate::MAX_ENTRY_BYTES).
         limit: u64,
     },
+}
+
+/// The text of [`Corruption::WrongLength`]. Nothing is found only in a file that is empty.
+fn wrong_length(what: &str, expected: u64, found: u64) -> String {
+    match found {
+        0 => "the file is empty".to_owned(),
+        found => format!("{what}: expected {}, found {found}", counted(expected, "byte")),
+    }
 }

@@ -21,7 +21,7 @@ use crate::input::stored_kernel::{State, StoredKernel};
 use crate::ui::help::width;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, bytes, columns, counted, duration, shortened};
+use crate::ui::text::{Text, bytes, columns, counted, duration, shell_quoted, shortened};
 
 /// The details of ls.
 const DETAILS: &str = "\
@@ -98,8 +98,8 @@ struct ListOutput {
 }
 
 /// An entry as JSON.
-#[derive(Serialize)]
-struct ListedOutput {
+#[derive(Clone, Serialize)]
+pub(crate) struct ListedOutput {
     target: String,
     #[serde(serialize_with = "json::as_text")]
     key: Digest,
@@ -152,13 +152,17 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     });
     let (count, sum) = (kernels.len(), kernels.iter().map(|one| one.bytes).sum());
     kernels.truncate(args.limit.map_or(usize::MAX, NonZeroUsize::get));
-    let mut text = table(&kernels);
+    let mut text = table("", &kernels.iter().collect::<Vec<_>>());
+    let is_explained = reason.is_some();
     text.extend(reason.map(Text::of));
     let listed = match kernels.len() {
         some if some < count => format!("{some} of {}", counted(count, "kernel")),
         _ => counted(count, "kernel"),
     };
     text.line(format_args!("{listed}, {} in {}", bytes(sum), store.root().display()));
+    if count == 0 && unreadable == 0 && !is_explained {
+        output.print_note(&args.none_listed());
+    }
     let root = json::path(store.root());
     output
         .print_result(&text, &ListOutput { root, kernels_count: count, bytes: sum, unreadable, kernels })?;
@@ -166,6 +170,22 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 }
 
 impl Args {
+    /// Returns why no kernel of the chosen targets is listed.
+    fn none_listed(&self) -> String {
+        let names = [("operator", &self.operator), ("name", &self.name), ("framework", &self.framework)];
+        let whole = names.into_iter().find_map(|(flag, filter)| Some((flag, filter.as_ref()?)));
+        match whole.filter(|(_, filter)| !filter.contains('*')) {
+            Some((flag, filter)) => {
+                let pattern = shell_quoted(&format!("*{filter}*"));
+                format!(
+                    "--{flag} {} is the whole name; --{flag} {pattern} lists all names with these letters in them",
+                    shell_quoted(filter)
+                )
+            }
+            None => "no kernel for the chosen targets satisfies all filters".to_owned(),
+        }
+    }
+
     fn wants(&self, one: &ListedOutput) -> bool {
         let is = |filter: &Option<String>, value: &str| {
             filter.as_ref().is_none_or(|filter| is_like(value, filter))
@@ -183,12 +203,14 @@ impl Args {
 }
 
 impl ListedOutput {
-    fn rank(&self) -> (&str, &str, &Digest) {
+    /// Returns the order by name.
+    pub(crate) fn rank(&self) -> (&str, &str, &Digest) {
         (&self.target, &self.name, &self.key)
     }
 }
 
-fn listed(target: &str, entry: &OpenEntry<'_>, now: SystemTime) -> ListedOutput {
+/// Returns what is listed of an entry.
+pub(crate) fn listed(target: &str, entry: &OpenEntry<'_>, now: SystemTime) -> ListedOutput {
     let since = |time| now.duration_since(time).unwrap_or_default().as_secs();
     let (head, kernel) = (entry.head(), StoredKernel::of(entry));
     ListedOutput {
@@ -204,8 +226,8 @@ fn listed(target: &str, entry: &OpenEntry<'_>, now: SystemTime) -> ListedOutput 
     }
 }
 
-/// Returns the columns, which fit into the terminal: long names are cut.
-fn table(kernels: &[ListedOutput]) -> Text {
+/// Returns the columns after `indent`, which fit into the terminal: long names are cut.
+pub(crate) fn table(indent: &str, kernels: &[&ListedOutput]) -> Text {
     if kernels.is_empty() {
         return Text::default();
     }
@@ -225,13 +247,13 @@ fn table(kernels: &[ListedOutput]) -> Text {
         std::iter::once(head.clone()).chain(kernels.iter().map(|one| row(one, longest))).collect()
     };
     let longest_line = |text: &Text| text.as_str().lines().map(|line| line.width()).max().unwrap_or(0);
-    let whole = columns("", &rows(NAME_WIDTHS.1));
+    let whole = columns(indent, &rows(NAME_WIDTHS.1));
     match longest_line(&whole).checked_sub(width()) {
         None | Some(0) => whole,
         Some(over) => {
             let longest = kernels.iter().map(|one| one.name.width()).max().unwrap_or(0);
             let longest = longest.min(NAME_WIDTHS.1).saturating_sub(over + 3).max(NAME_WIDTHS.0);
-            columns("", &rows(longest))
+            columns(indent, &rows(longest))
         }
     }
 }

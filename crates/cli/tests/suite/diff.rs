@@ -84,6 +84,56 @@ fn files_are_compared_field_by_field() {
     place.run(&["diff", "five.info", "a"]).ended_with(2).says("a file and a directory");
 }
 
+/// Operators, attributes, weights, inputs and outputs of networks are compared.
+#[test]
+fn networks_are_compared() {
+    let place = Place::new();
+    let lenet = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/lenet/model.onnx");
+    let bytes = fs::read(lenet).unwrap();
+    let patched = |name: &str, from: &[u8], to: &[u8]| {
+        let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
+        let patched = [&bytes[..at], to, &bytes[at + from.len()..]].concat();
+        fs::write(place.path(name), patched).unwrap();
+    };
+    patched("strides.onnx", b"strides@\x02@\x02", b"strides@\x01@\x01");
+    let json = place.run(&["diff", lenet, "strides.onnx", "--format", "json"]).ended_with(1).json();
+    let changes = json["changes"].as_array().unwrap();
+    assert_eq!(changes.len(), 1, "{json}");
+    let field = changes[0]["field"].as_str().unwrap();
+    assert!(field.starts_with("attribute ") && field.ends_with(": strides"), "{field}");
+    assert_eq!((&changes[0]["a"], &changes[0]["b"]), (&json!("[2, 2]"), &json!("[1, 1]")));
+    let text = place.run(&["diff", lenet, "strides.onnx"]).ended_with(1);
+    let text = text.prints("strides.onnx, ").prints("\n  - [2, 2]\n  + [1, 1]\n");
+    assert_eq!(text.stdout.lines().last(), Some("different: 1 attribute"));
+
+    // The last bytes of the file that are not text are those of a weight.
+    let mut other = bytes.clone();
+    let at = bytes.len() / 2;
+    other[at] ^= 1;
+    fs::write(place.path("weight.onnx"), other).unwrap();
+    let weight = place.run(&["diff", lenet, "weight.onnx"]).ended_with(1);
+    let weight = weight.prints("\nweight ").prints(", sha256 ");
+    assert_eq!(weight.stdout.lines().last(), Some("different: 1 weight"));
+
+    // Another operator, and another name of a dimension.
+    let open = super::options::open_network();
+    place.write("relu.onnx", &open);
+    let text = |from: &[u8], to: &[u8]| {
+        let at = open.windows(from.len()).position(|window| window == from).unwrap();
+        [&open[..at], to, &open[at + from.len()..]].concat()
+    };
+    place.write("tanh.onnx", text(b"Relu", b"Tanh"));
+    place.write("named.onnx", text(b"batch", b"frame"));
+    let tanh = place.run(&["diff", "relu.onnx", "tanh.onnx"]).ended_with(1);
+    let tanh = tanh.prints("node Relu_0\n  - Relu(x) -> y\n").prints("operator Tanh\n  + 1 node\n");
+    assert_eq!(tanh.stdout.lines().last(), Some("different: 2 operators and 2 nodes"));
+    let named = place.run(&["diff", "relu.onnx", "named.onnx"]).ended_with(1);
+    named.prints("input x\n  - float32 [batch, 3]\n  + float32 [frame, 3]\n");
+    place.run(&["diff", "relu.onnx", "relu.onnx"]).ended_with(0).prints("the same: ");
+    place.write("torn.onnx", "torn");
+    place.run(&["diff", "relu.onnx", "torn.onnx"]).ended_with(2).says("torn.onnx");
+}
+
 /// Thousands of symbols in a section with a name of thousands of bytes: the result is no larger than a few times the files.
 #[test]
 fn the_fields_of_symbols_are_short() {
@@ -139,9 +189,21 @@ fn directories_and_stores_are_compared_by_name_and_content() {
         }
     }
     let ran = place.run(&["diff", "one", "two"]).ended_with(1);
-    ran.prints(
+    let ran = ran.prints(
         "different: 1 entry the same, 1 only in the first, 1 only in the second, 0 with different content",
     );
+    // Each as `ls` lists it, with the same head.
+    let ran = ran
+        .prints("only in one:\n  name ")
+        .prints("\n  square_")
+        .prints("Square")
+        .prints("only in two:\n  name ");
+    let head = place.run(&["ls", "--op_compiler_cache_dir", "one"]).stdout;
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let listed = ran.stdout.lines().nth(1).unwrap();
+    assert_eq!(words(listed), words(head.lines().next().unwrap()));
+    let json = place.run(&["diff", "one", "two", "--format", "json"]).ended_with(1).json();
+    assert!(json["only_a"][0].as_str().unwrap().len() > 64, "JSON has whole keys: {json}");
     place.run(&["diff", "one", "one"]).ended_with(0).prints("the same: 2 entries\n");
     place.run(&["diff", "one", "run0"]).ended_with(2).says("`one` is a store, and `run0` is none");
     place.run(&["diff", SQUARE, SQUARE]).ended_with(0);

@@ -207,3 +207,31 @@ fn a_file_that_is_too_large_is_refused_by_its_size() {
     place.run(&["inspect", &object.replace(".o", ".json")]).ended_with(2).says(&SIZE.to_string());
     place.run(&["inspect", "run"]).ended_with(0);
 }
+
+/// Of a damaged entry, the key and the header are shown as far as they are intact; an empty file is called so.
+#[test]
+fn a_damaged_entry_is_described_as_far_as_it_is_intact() {
+    let place = Place::new();
+    place.run(&["build", SQUARE, "--target", "cpu", "--no-kernel-meta"]).ended_with(0);
+    let entry = place.entries().remove(0);
+    let path = entry.to_str().unwrap();
+    let whole = fs::read(&entry).unwrap();
+    let key = entry.file_stem().unwrap().to_str().unwrap().to_owned();
+    // A byte of the object, which is in the second half of the members that hits return.
+    let at = whole.windows(4).rposition(|bytes| bytes == b"\x7fELF").unwrap() + 20;
+    let mut damaged = whole.clone();
+    damaged[at] ^= 1;
+    fs::write(&entry, &damaged).unwrap();
+    let json = place.run(&["inspect", path, "--format", "json"]).ended_with(1).json();
+    let fields = &json["files"][0]["fields"];
+    assert_eq!(fields["key"], *key);
+    assert!(fields["entry name"].as_str().unwrap().starts_with("square_"), "{json}");
+    let problem = json["files"][0]["problems"][0].as_str().unwrap();
+    assert!(problem.starts_with("member `object` has another SHA-256: expected "), "{problem}");
+    // A look-up names the damage once.
+    let explained = place.run(&["explain", SQUARE, "--target", "cpu", "--all"]);
+    assert!(!explained.stdout.contains("is damaged"), "{explained:?}");
+    fs::write(&entry, "").unwrap();
+    let empty = place.run(&["inspect", path]).ended_with(1);
+    empty.prints("problem: the file is empty").prints(&format!("{key}, by the name of the file"));
+}

@@ -56,6 +56,14 @@ fn kernels_are_listed_filtered_and_sorted() {
     ] {
         assert_eq!(list(filter)["kernels"].as_array().unwrap().len(), count, "{filter:?}");
     }
+    // A list of nothing says why.
+    let note = |args: &[&str]| place.run(&[&["ls"], args].concat()).ended_with(0).stderr;
+    let whole = note(&["--name", "squar"]);
+    assert!(whole.contains("note: --name squar is the whole name; --name '*squar*' lists"), "{whole}");
+    place.run(&["ls", "--target", "nope"]).prints("the store has no kernels for nope, but for ");
+    assert!(note(&["--name", "x*"]).contains("no kernel for the chosen targets satisfies all filters"));
+    assert_eq!(note(&["--name", "squar*"]), "");
+
     let largest = list(&["--sort", "size", "-n", "1"]);
     let most = all["kernels"].as_array().unwrap().iter().map(|one| one["bytes"].as_u64().unwrap()).max();
     assert_eq!(largest["kernels"][0]["bytes"].as_u64(), most);

@@ -1,5 +1,6 @@
 //! Translation of a model to a graph: its declared inputs and outputs, the order of its nodes, and each node.
 
+pub(crate) mod contents;
 pub(crate) mod declared;
 pub(crate) mod functions;
 pub(crate) mod network;

@@ -68,22 +68,26 @@ pub struct OperatorCount {
 pub fn outline(path: &Path) -> Result<Outline, OnnxError> {
     let model = read_model(path)?;
     let graph = model.graph.as_ref().ok_or(ModelError::NoGraph)?;
+    Ok(outline_of(&model, graph))
+}
+
+pub(crate) fn outline_of(model: &ModelProto, graph: &GraphProto) -> Outline {
     let opsets = model.opset_import.iter().map(|import| (short(&import.domain).to_owned(), import.version));
     let opsets: BTreeMap<String, i64> = opsets.collect();
     let with_value: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
     let inputs = graph.input.iter().filter(|input| !with_value.contains(input.name.as_str()));
     let inputs: Vec<&ValueInfoProto> = inputs.collect();
-    Ok(Outline {
+    Outline {
         ir_version: model.ir_version,
         name: graph.name.clone(),
-        operators: operators(&model, graph, &opsets),
+        operators: operators(model, graph, &opsets),
         opsets,
         open_dims: open_dims(&inputs),
         inputs: inputs.into_iter().map(declared).collect(),
         outputs: graph.output.iter().map(declared).collect(),
         nodes: graph.node.len(),
         initializers: graph.initializer.len() + graph.sparse_initializer.len(),
-    })
+    }
 }
 
 fn declared(info: &ValueInfoProto) -> Declared {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod common;
 #[cfg(test)]
+mod contents;
+#[cfg(test)]
 mod external;
 #[cfg(test)]
 mod load;

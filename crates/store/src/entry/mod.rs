@@ -199,6 +199,18 @@ impl Entry {
         })
     }
 
+    /// Returns the key in a file, other parts of which may be damaged, and the member `name` if that is intact. `None`: the head
+    /// of the file is damaged, too.
+    pub fn intact_parts(file: Vec<u8>, name: &str) -> Option<(Digest, Option<Vec<u8>>)> {
+        let file_bytes = file.len() as u64;
+        let head = EntryHead::decode(file, file_bytes, None).ok()?;
+        let intact = |member: &Member| {
+            let bytes = head.bytes.get(member.body.clone())?;
+            head.checked(member, bytes).ok().map(<[u8]>::to_vec)
+        };
+        Some((*head.key(), head.find(name).and_then(intact)))
+    }
+
     /// Decodes and checks a whole file. `key` is the requested key, or `None` to accept any.
     ///
     /// # Errors

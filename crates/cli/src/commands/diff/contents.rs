@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 use anyhow::bail;
 use opkeep_digest::Digest;
@@ -10,6 +11,7 @@ use opkeep_framework_cache::{Links, Tree};
 use opkeep_fs::Fs;
 use opkeep_store::{Access, OpenEntry};
 
+use crate::commands::ls::{ListedOutput, listed};
 use crate::config::Settings;
 use crate::flags::store::StoreArgs;
 use crate::input::entries::{ReadHeads, read_heads};
@@ -23,6 +25,8 @@ use crate::ui::text::quotable;
 pub(super) struct Content {
     pub(super) bytes: u64,
     pub(super) digest: Digest,
+    /// What `opkeep ls` lists of an entry.
+    pub(super) listed: Option<ListedOutput>,
 }
 
 /// What is in a directory or a store.
@@ -54,7 +58,9 @@ pub(super) fn of_files(dir: &Path) -> anyhow::Result<Contents> {
             continue;
         }
         let bytes = read_file(path, opkeep_store::MAX_ENTRY_BYTES)?;
-        contents.compared.insert(name, Content { bytes: bytes.len() as u64, digest: Digest::of(&bytes) });
+        contents
+            .compared
+            .insert(name, Content { bytes: bytes.len() as u64, digest: Digest::of(&bytes), listed: None });
     }
     Ok(contents)
 }
@@ -84,7 +90,7 @@ pub(super) fn of_store(path: &StorePath, settings: &Settings, output: &Output) -
     let config = setup::store_at(path.root.clone(), &StoreArgs::of(settings));
     let mut all = Contents::default();
     let Some(store) = open_existing(config, Access::ReadOnly, output)? else { return Ok(all) };
-    let cancel = output.cancel_token();
+    let (cancel, now) = (output.cancel_token(), SystemTime::now());
     for (name, target) in path.target_stores(&store)? {
         let target = target?;
         // The header has the time of the compile, and the version that wrote it.
@@ -97,7 +103,8 @@ pub(super) fn of_store(path: &StorePath, settings: &Settings, output: &Output) -
                     format!("{name} {digest}\n")
                 })
                 .collect();
-            let content = Content { bytes: head.file_bytes(), digest: Digest::of(digests.as_bytes()) };
+            let (digest, listed) = (Digest::of(digests.as_bytes()), Some(listed(&name, entry, now)));
+            let content = Content { bytes: head.file_bytes(), digest, listed };
             Some((*head.key(), content))
         };
         let ReadHeads { read, unread } = read_heads(&target, threads(None), &cancel, read)?;

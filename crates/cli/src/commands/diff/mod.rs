@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use self::contents::{Content, Contents, of_files, of_store};
 use crate::commands::inspect::{FieldKind, fields_of};
+use crate::commands::ls::{ListedOutput, table};
 use crate::config::Settings;
 use crate::input::store::StorePath;
 use crate::input::{can_read, read_file};
@@ -20,9 +21,13 @@ use crate::ui::text::{Text, bytes, counted, quotable, shell_quoted, shortened};
 
 /// The details of diff.
 const DETAILS: &str = "\
-Two files are compared field by field, as `opkeep inspect` shows them: descriptors (.info), kernel
-descriptions (.json), objects (.o, .so) and entries (.kern); objects also section by section and
-symbol by symbol, by size and digest. Of two directories, the files of kernels are compared by name
+The direction is from A to B: - is what A has, + is what B has. (`opkeep explain A --against B` is
+from B to A.)
+
+Two files are compared field by field, as `opkeep inspect` shows them: networks (.onnx), descriptors
+(.info), kernel descriptions (.json), objects (.o, .so) and entries (.kern); objects also section by
+section and symbol by symbol, by size and digest; networks also by the nodes and attributes, and by
+the digest of each weight in the file. Of two directories, the files of kernels are compared by name
 and bytes; of two stores, or two targets of stores, the entries by key and by the digests of what is
 in them. Pipes, sockets and devices are not compared, but listed.
 
@@ -32,6 +37,8 @@ read, or they are of different kinds.
 Examples:
   opkeep diff rank_0/kernel_meta/a.info rank_1/kernel_meta/a.info
     shows which fields of two descriptors differ
+  opkeep diff old.onnx new.onnx
+    shows which operators, attributes, weights, inputs and outputs of two networks differ
   opkeep diff rank_0/kernel_meta rank_1/kernel_meta
     shows which kernels one rank lacks, and which have other bytes
   opkeep diff ~/.cache/opkeep /shared/opkeep
@@ -155,17 +162,28 @@ fn files(a: &Path, b: &Path) -> anyhow::Result<(DiffOutput, Text)> {
         let at = at.unwrap_or(one.len().min(other.len()));
         text.line(format_args!("different: all fields are the same; the bytes differ from byte {at} on"));
     } else {
-        text.line(format_args!("different: {}", kinds(&diff.changes)));
+        let is_network = suffix(a) == "onnx";
+        text.line(format_args!("different: {}", kinds(&diff.changes, is_network)));
     }
     Ok((diff, text))
 }
 
 /// `2 sections, 1 symbol and 3 other fields`.
-fn kinds(changes: &[ChangeOutput]) -> String {
+fn kinds(changes: &[ChangeOutput], is_network: bool) -> String {
+    const OF_NETWORKS: [&str; 6] = ["operator", "node", "attribute", "weight", "input", "output"];
+    let named = |kind: &str| {
+        let is_of = |change: &&ChangeOutput| {
+            change.field.strip_prefix(kind).is_some_and(|name| name.starts_with(' '))
+        };
+        changes.iter().filter(is_of).count()
+    };
     let of = |kind: FieldKind| changes.iter().filter(|change| change.kind == kind).count();
-    let (sections, symbols, others) = (of(FieldKind::Section), of(FieldKind::Symbol), of(FieldKind::Other));
-    let field = if others == changes.len() { "field" } else { "other field" };
-    let counts = [(sections, "section"), (symbols, "symbol"), (others, field)];
+    let mut counts: Vec<(usize, &str)> = match is_network {
+        true => OF_NETWORKS.iter().map(|kind| (named(kind), *kind)).collect(),
+        false => vec![(of(FieldKind::Section), "section"), (of(FieldKind::Symbol), "symbol")],
+    };
+    let others = changes.len() - counts.iter().map(|(count, _)| count).sum::<usize>();
+    counts.push((others, if others == changes.len() { "field" } else { "other field" }));
     let counts: Vec<String> =
         counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(*count, what)).collect();
     match counts.as_slice() {
@@ -186,6 +204,17 @@ fn changes(a: &Fields, b: &Fields) -> Vec<ChangeOutput> {
         b: value(b, name),
     };
     names.into_iter().map(change).filter(|change| change.a != change.b).collect()
+}
+
+/// Returns the entries of a store as `opkeep ls` lists them.
+fn entries<'a>(contents: impl Iterator<Item = &'a Content>) -> Text {
+    let mut listed: Vec<&ListedOutput> = contents.filter_map(|content| content.listed.as_ref()).collect();
+    listed.sort_by(|one, other| one.rank().cmp(&other.rank()));
+    let mut text = table("  ", &listed[..listed.len().min(MAX_LISTED)]);
+    if let Some(more @ 1..) = listed.len().checked_sub(MAX_LISTED) {
+        text.line(format_args!("  and {}: --format json has their keys", counted(more, "more entry")));
+    }
+    text
 }
 
 /// Compares what is in two directories or stores.
@@ -217,7 +246,7 @@ fn directories(
             .collect(),
         ..DiffOutput::default()
     };
-    let mut text = names(&diff, &differing, a, b);
+    let mut text = names(&diff, &differing, (a, of_a), (b, of_b));
     let what = if kind == "stores" { "entry" } else { "file" };
     let differ = [diff.only_a.len(), diff.only_b.len(), diff.differing.len()].iter().any(|count| *count > 0);
     let same = !differ && diff.not_compared.is_empty();
@@ -241,13 +270,22 @@ fn directories(
 }
 
 /// Returns what only one of them has, what differs, and what was not compared.
-fn names(diff: &DiffOutput, differing: &[(&String, &Content, &Content)], a: &Path, b: &Path) -> Text {
+fn names(
+    diff: &DiffOutput,
+    differing: &[(&String, &Content, &Content)],
+    (a, of_a): (&Path, &Contents),
+    (b, of_b): (&Path, &Contents),
+) -> Text {
+    let are_stores = diff.kind == "stores";
     let mut text = Text::default();
     let more = |count| format!("  and {count} more");
-    for (dir, only) in [(a, &diff.only_a), (b, &diff.only_b)] {
+    for (dir, of, only) in [(a, of_a, &diff.only_a), (b, of_b, &diff.only_b)] {
         if !only.is_empty() {
             text.line(format_args!("only in {}:", dir.display()));
-            text.list(only.iter().map(|name| format!("  {name}")), MAX_LISTED, more);
+            match are_stores {
+                true => text.append(&entries(only.iter().filter_map(|name| of.compared.get(name)))),
+                false => text.list(only.iter().map(|name| format!("  {name}")), MAX_LISTED, more),
+            }
         }
     }
     if !differing.is_empty() {
@@ -255,7 +293,10 @@ fn names(diff: &DiffOutput, differing: &[(&String, &Content, &Content)], a: &Pat
         let line = |(name, content, other): &(&String, &Content, &Content)| {
             format!("  {name} ({} and {})", bytes(content.bytes), bytes(other.bytes))
         };
-        text.list(differing.iter().map(line), MAX_LISTED, more);
+        match are_stores {
+            true => text.append(&entries(differing.iter().map(|(_, content, _)| *content))),
+            false => text.list(differing.iter().map(line), MAX_LISTED, more),
+        }
         if diff.kind == "directories" {
             let name = differing[0].0;
             let quoted = |dir: &Path| shell_quoted(&dir.join(name).to_string_lossy());
@@ -301,7 +342,7 @@ mod tests {
             (FieldKind::Section, "section b"),
             (FieldKind::Symbol, "symbol b"),
         ];
-        let count = |a: &Fields, b: &Fields| kinds(&changes(a, b));
+        let count = |a: &Fields, b: &Fields| kinds(&changes(a, b), false);
         assert_eq!(count(&fields("1", &all[..2]), &fields("2", &all[..2])), "2 fields");
         assert_eq!(count(&fields("1", &all), &fields("2", &all)), "1 section, 1 symbol and 2 other fields");
         // Of a field that only one of them has.

@@ -20,7 +20,7 @@ use crate::flags::store::StoreArgs;
 use crate::input::store::{StorePath, open_existing, threads};
 use crate::setup;
 use crate::ui::output::Output;
-use crate::ui::text::{bytes, counted, duration, quotable, shell_quoted};
+use crate::ui::text::{bytes, duration, quotable, shell_quoted};
 
 /// A directory with kernels, as JSON.
 #[derive(Default, Serialize)]
@@ -188,7 +188,7 @@ fn described(kind: &'static str, found: DirectoryOutput) -> InspectedFile {
     }
     file.field(if found.what == "triton" { "keys" } else { "kernels" }, found.kernels);
     found.states.iter().for_each(|(state, count)| file.field(*state, count));
-    file.field("files", format!("{}, {}", counted(found.files, "file"), bytes(found.bytes)));
+    file.field("files", format!("{}, {}", found.files, bytes(found.bytes)));
     if let (Some(oldest), Some(newest)) = (found.oldest_seconds, found.newest_seconds) {
         file.field("written", format!("{} to {} ago", duration(newest), duration(oldest)));
     }

@@ -16,9 +16,9 @@ use anyhow::bail;
 use opkeep_descriptor::{MAX_INFO_BYTES, read_info};
 use opkeep_digest::Digest;
 use opkeep_fs::Fs;
-use opkeep_kernel_entry::member::EXTRA_PREFIX;
+use opkeep_kernel_entry::member::{EXTRA_PREFIX, HEADER};
 use opkeep_kernel_entry::{EntryFile, GroupRecord};
-use opkeep_store::MAX_ENTRY_BYTES;
+use opkeep_store::{Entry as StoreEntry, MAX_ENTRY_BYTES};
 use opkeep_validator::Code;
 use serde::Serialize;
 use serde_json::Value;
@@ -113,6 +113,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 
 /// Returns the fields of one file, with its problems and findings, for a comparison.
 pub(crate) fn fields_of(path: &Path) -> anyhow::Result<BTreeMap<String, (FieldKind, String)>> {
+    if path.extension().is_some_and(|extension| extension == "onnx") {
+        return Ok(comparable(&[(path.to_owned(), model::compared(path)?)]));
+    }
     Ok(comparable(&inspect_file(path)?))
 }
 
@@ -206,7 +209,10 @@ fn entry(path: &Path, stored: EntryFile) -> InspectedFile {
     let header = stored.header();
     let EntryFile { entry, target, problems, unverifiable, report, .. } = stored;
     file.problems.extend(problems);
-    let Some(entry) = entry else { return file };
+    let Some(entry) = entry else {
+        describe_damaged(&mut file, path);
+        return file;
+    };
     file.field("key", entry.key());
     file.field("validated by version of the rules", entry.validation());
     // Those of a framework's group are listed as its files.
@@ -235,6 +241,22 @@ fn entry(path: &Path, stored: EntryFile) -> InspectedFile {
             CheckedKernel { file: path.to_owned(), object: Some(path.to_owned()), target, report },
         ),
         None => file,
+    }
+}
+
+/// Adds what is known of an entry of which some bytes are damaged: its key, and its header if that is intact.
+fn describe_damaged(file: &mut InspectedFile, path: &Path) {
+    let parts =
+        read_file(path, MAX_ENTRY_BYTES).ok().and_then(|bytes| StoreEntry::intact_parts(bytes, HEADER));
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let in_name = stem.split('-').next().and_then(|key| key.parse::<Digest>().ok());
+    if let Some((key, header)) = parts {
+        file.field("key", key);
+        if let Some(header) = header.and_then(|header| serde_json::from_slice(&header).ok()) {
+            describe_header(file, header);
+        }
+    } else if let Some(key) = in_name {
+        file.field("key", format_args!("{key}, by the name of the file"));
     }
 }
 

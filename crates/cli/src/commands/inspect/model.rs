@@ -98,6 +98,21 @@ pub(super) fn model(
     Ok(file)
 }
 
+/// Returns what a model declares, its nodes and its weights, for a comparison.
+pub(super) fn compared(path: &Path) -> anyhow::Result<InspectedFile> {
+    let contents = opkeep_onnx::contents(path, &|bytes| Digest::of(bytes).to_string())?;
+    let mut file = InspectedFile::new("ONNX model");
+    describe(&mut file, &contents.outline);
+    for node in contents.nodes {
+        for (name, value) in node.attributes {
+            file.field(format!("attribute {}: {name}", node.name), value);
+        }
+        file.field(format!("node {}", node.name), node.call);
+    }
+    contents.weights.into_iter().for_each(|(name, value)| file.field(format!("weight {name}"), value));
+    Ok(file)
+}
+
 fn describe(file: &mut InspectedFile, outline: &Outline) {
     file.field("graph", &outline.name);
     file.field("format", format!("IR version {}", outline.ir_version));
