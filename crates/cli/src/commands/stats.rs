@@ -283,6 +283,8 @@ fn remote_text(statistics: &Statistics, unsent: usize) -> Text {
         };
         format!("{}{by_host}", counted(*remote_hits, "hit"))
     };
+    // Not the sum of the waits of kernels, which a build spends on others.
+    let waited = activity::waited(statistics).map(|waited| format!("{waited}, with nothing else to do"));
     let (still, failed) = (activity::unsent(unsent), activity::failed_uploads(statistics));
     let rows = [
         (
@@ -293,7 +295,7 @@ fn remote_text(statistics: &Statistics, unsent: usize) -> Text {
             ]),
         ),
         ("sent", phrases(&[activity::sent(statistics), still, failed])),
-        ("lost", phrases(&[activity::waited(statistics), activity::taken_over(statistics)])),
+        ("lost", phrases(&[waited.clone(), activity::taken_over(statistics)])),
         ("refused", phrases(&[activity::refused(statistics)])),
         ("failed", phrases(&[activity::failed(statistics)])),
     ];

@@ -213,7 +213,7 @@ fn a_rank_gets_the_kernels_of_opkeep_by_its_build() {
     let lost: Vec<_> = lost.iter().filter(is_conv).collect();
     assert_eq!(lost.len(), 6, "two kernels: {lost:?}");
     lost.iter().for_each(|path| fs::remove_file(path).unwrap());
-    let advice = "with RANK_ID=1, `opkeep build` writes its own\n";
+    let advice = "\n  RANK_ID=1 opkeep build MODEL\n";
     for command in ["verify", "repair"] {
         let ran = place.run(&[command, "."]);
         has(&ran, &["lacks 2", advice]);
@@ -221,7 +221,8 @@ fn a_rank_gets_the_kernels_of_opkeep_by_its_build() {
     }
     // A fill does what it can, and says the same.
     let filled = place.run(&["repair", "--fill", "."]).ended_with(1);
-    has(&filled, &["`opkeep build` writes its own kernels where they are missing"]);
+    let own = "`opkeep build` writes its own kernels where they are missing";
+    has(&filled, &["some ranks lack 2 kernels", own, advice, "\n2 kernels could not be filled\n"]);
     build("1").prints("reused");
     place.run(&["verify", "."]).ended_with(0).prints("and each has all");
 }
@@ -241,7 +242,7 @@ fn ranks_are_filled_from_each_other() {
             "removes what was filled in, and restores what was quarantined",
             "/run, rank 6: it lacks 3",
             "--device-map 6=DEVICE",
-            "1 kernel or rank could",
+            "\n3 kernels could not be filled\n",
         ],
     );
     assert!(damaged(&place).exists(), "it was quarantined, and is valid now");
@@ -331,4 +332,24 @@ fn repair_repairs_a_store_and_the_caches_beside_it() {
     place.run(&["repair", "--undo", "project"]).ended_with(0);
     assert!(object.exists() && !entry.exists());
     place.run(&["repair", "--fill", "project"]).says("the store there is left as it is");
+}
+
+/// What `verify` refuses beside the caches is named, and is a problem that is left.
+#[test]
+fn kernels_that_are_in_no_cache_are_named_and_left() {
+    let place = Place::new();
+    let rank = Rank::new(0);
+    rank.square(3).write(&rank.dir(&place.path("run"))).unwrap();
+    let stem = rank.square(4).stem;
+    rank.square(4).write(&place.path("run/copies")).unwrap();
+    has(&place.run(&["repair", "run"]).ended_with(0), &["no problem is left\n"]);
+    std::fs::remove_file(place.path(&format!("run/copies/{stem}.o"))).unwrap();
+    place.run(&["verify", "run"]).ended_with(1).prints("1 refused");
+    let ran = place.run(&["repair", "run"]).ended_with(1);
+    ran.prints(&format!("left: run/copies/{stem}.json: "))
+        .prints("it is in no cache")
+        .prints("problems are left: 1\n");
+    let json = place.run(&["repair", "run", "--format", "json"]).ended_with(1).json();
+    assert_eq!(json["left"], 1, "{json}");
+    assert!(place.path(&format!("run/copies/{stem}.json")).exists());
 }

@@ -234,6 +234,13 @@ struct Document<B> {
     build: B,
 }
 
+impl LostTime {
+    /// Returns the whole time, in microseconds.
+    pub fn sum_us(&self) -> u64 {
+        self.process_us.saturating_add(self.host_us).saturating_add(self.remote_us)
+    }
+}
+
 impl BuildRecord {
     /// Returns the number of kernels.
     pub fn kernel_count(&self) -> usize {

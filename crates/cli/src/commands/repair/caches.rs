@@ -12,21 +12,22 @@ use opkeep_fs::CancelToken;
 
 use super::args::Args;
 use super::caches_report::{self, CachesOutput};
-use super::outcome::{Repaired, RepairedCache, Repairs, UnreadableDirs};
+use super::loose;
+use super::outcome::{Repaired, RepairedCache, Repairs, Unfilled, UnreadableDirs};
 use super::triton::{self, RepairedTriton};
 use crate::commands::verify::caches::scan_with_progress;
 use crate::input;
 use crate::input::store::{self, threads};
 use crate::ui::output::{ExitStatus, Output};
 use crate::ui::progress::Progress;
-use crate::ui::text::{counted, quotable};
+use crate::ui::text::quotable;
 
 /// The maximum number of bytes of a file with a device map, which has a few lines.
 const MAX_MAP: u64 = 1 << 20;
 
 pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<CachesOutput>> {
     let devices = args.device_map.as_deref().map(devices).transpose()?.unwrap_or_default();
-    let Found { caches, triton, unreadable_dirs } = find_caches(&args.paths)?;
+    let Found { caches, triton, loose, unreadable_dirs } = find_caches(&args.paths)?;
     let (cancel, progress) = (output.cancel_on_signal(), output.progress());
     let mut repairs = Repairs {
         paths: args.paths.clone(),
@@ -35,6 +36,7 @@ pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<Ca
         unreadable_dirs,
         filled: None,
         ranks: Vec::new(),
+        ranks_before_fill: Vec::new(),
         dry_run: args.dry_run,
     };
     let run = RunId::now();
@@ -60,7 +62,9 @@ pub(crate) fn repair(args: &Args, output: &Output) -> anyhow::Result<Repaired<Ca
     if !cancel.is_cancelled() {
         repairs.triton = triton::repair_dirs(triton, args, &run, &cancel, output);
     }
+    repairs.unreadable_dirs.extend(loose::problems(&loose, &cancel));
     if args.fill && !cancel.is_cancelled() {
+        repairs.ranks_before_fill = compare(repairs.caches.iter().map(|repaired| &repaired.scan));
         repairs.filled = Some(fill_ranks(&repairs.caches, &run, &devices, args.dry_run, &progress, &cancel));
     } else {
         repairs.ranks = compare(repairs.caches.iter().map(|repaired| &repaired.scan));
@@ -82,12 +86,15 @@ fn devices(given: &str) -> anyhow::Result<DeviceMap> {
 struct Found {
     caches: Vec<CacheDir>,
     triton: Vec<TritonDir>,
+    /// The files of kernels that are in no cache.
+    loose: Vec<PathBuf>,
     unreadable_dirs: UnreadableDirs,
 }
 
 /// Returns all caches at and below `paths`, each once, and the unreadable directories.
 fn find_caches(paths: &[PathBuf]) -> anyhow::Result<Found> {
     let (mut caches, mut triton, mut unreadable_dirs) = (BTreeMap::new(), Vec::new(), Vec::new());
+    let mut loose = Vec::new();
     for path in paths {
         // A store's directory may only be the single path: the caches beside the store are then found in it, too.
         if paths.len() > 1 && store::StorePath::of(path).is_some() {
@@ -103,6 +110,7 @@ fn find_caches(paths: &[PathBuf]) -> anyhow::Result<Found> {
             }
         };
         triton::add_dirs(path, take_triton(&mut found), &mut triton);
+        loose.extend(found.take_kernel_files(|_| ()));
         unreadable_dirs
             .extend(found.unreadable_dirs.into_iter().map(|(path, error)| (path, error.to_string())));
         unreadable_dirs.extend(found.too_deep.into_iter().map(|path| (path, "nested too deep".to_owned())));
@@ -117,7 +125,7 @@ fn find_caches(paths: &[PathBuf]) -> anyhow::Result<Found> {
     {
         bail!("{}", no_cache_text(path));
     }
-    Ok(Found { caches: caches.into_values().collect(), triton, unreadable_dirs })
+    Ok(Found { caches: caches.into_values().collect(), triton, loose, unreadable_dirs })
 }
 
 fn no_cache_text(path: &Path) -> String {
@@ -153,15 +161,14 @@ fn repaired(repairs: &Repairs, cancel: &CancelToken) -> Repaired<CachesOutput> {
     let left: usize = repairs.caches.iter().map(RepairedCache::left).sum::<usize>()
         + repairs.triton.iter().map(RepairedTriton::left).sum::<usize>()
         + repairs.unreadable_dirs.len();
-    let refused = repairs.filled.as_ref().map_or(0, |filled| filled.unfilled.len());
+    let unfilled = repairs.filled.as_ref().map(|filled| Unfilled::of(&filled.unfilled)).unwrap_or_default();
+    let refused = unfilled.kernels + unfilled.ranks;
     let mut text = caches_report::text(repairs);
     match (left, refused, repairs.dry_run) {
         _ if cancel.is_cancelled() => text.line("interrupted; run it again to continue"),
         (0, 0, false) => text.line("no problem is left"),
         (0, 0, true) => text.line("no problem would be left; nothing was changed"),
-        (0, refused, _) => {
-            text.line(format_args!("{} could not be filled", counted(refused, "kernel or rank")));
-        }
+        (0, _, _) => text.line(format_args!("{unfilled} could not be filled")),
         (left, _, _) => text.line(format_args!("problems are left: {left}")),
     }
     let json = CachesOutput::new(repairs, left, refused, cancel.is_cancelled());

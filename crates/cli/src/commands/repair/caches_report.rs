@@ -12,7 +12,7 @@ use super::causes::{cause_name, is_forced, list};
 use super::outcome::{RepairedCache, Repairs};
 use super::store::StoreOutput;
 use super::triton::{self, TritonOutput};
-use crate::commands::verify::caches::missing_advice;
+use crate::commands::verify::caches::{build_advice, missing_advice};
 use crate::ui::hints;
 use crate::ui::json::{self, DirError, OrError};
 use crate::ui::text::{Text, counted, shell_quoted};
@@ -27,6 +27,10 @@ pub(crate) fn text(repairs: &Repairs) -> Text {
     }
     if let Some(filled) = &repairs.filled {
         text.append(&filled_text(filled, repairs.dry_run));
+        let is_of_build = |one: &UnfilledKernel| matches!(one.reason, UnfilledReason::OtherNames { .. });
+        if filled.unfilled.iter().any(is_of_build) {
+            text.append(&build_advice(&repairs.ranks_before_fill));
+        }
     }
     text.append(&lacking_text(repairs));
     for repaired in &repairs.triton {

@@ -4,6 +4,7 @@ mod args;
 mod caches;
 mod caches_report;
 mod causes;
+mod loose;
 mod outcome;
 mod restore;
 mod store;

@@ -52,7 +52,8 @@ fn builds(text: &mut Text, report: &Report) {
             counted(rate.of, "kernel"),
             rate.percent()
         ));
-        let head = ["began", "input", "reused", "built", "not built", "took", "at least", "host"];
+        let head =
+            ["began", "input", "reused", "compiled", "shared", "not built", "took", "at least", "host"];
         text.append(&table("  ", head, report.builds.iter().take(MAX_BUILDS).map(build_row)));
         if let Some(more @ 1..) = report.builds.len().checked_sub(MAX_BUILDS) {
             text.line(format_args!("  and {}", counted(more, "earlier one")));
@@ -74,11 +75,13 @@ fn table<const N: usize>(indent: &str, head: [&str; N], rows: impl Iterator<Item
     }
 }
 
-fn build_row(build: &BuildReport) -> [String; 8] {
+fn build_row(build: &BuildReport) -> [String; 9] {
     let record = &build.record;
     let unbuilt = [Outcome::Failed, Outcome::Cancelled, Outcome::Skipped]
         .map(|outcome| (record.count(outcome), outcome));
     let others = unbuilt.iter().fold(build.hits, |sum, (count, _)| sum.saturating_add(*count));
+    // A kernel that another process compiled meanwhile.
+    let shared = record.count(Outcome::Shared);
     let reasons = unbuilt.iter().filter(|(count, _)| *count > 0);
     let reasons: Vec<_> = reasons.map(|(count, outcome)| format!("{count} {}", outcome.name())).collect();
     let lower_bound = match record.kernels.is_empty() {
@@ -89,7 +92,8 @@ fn build_row(build: &BuildReport) -> [String; 8] {
         utc(record.began_ms),
         name(&record.label),
         build.hits.to_string(),
-        build.kernels.saturating_sub(others).to_string(),
+        build.kernels.saturating_sub(others).saturating_sub(shared).to_string(),
+        shared.to_string(),
         reasons.join(", "),
         duration(record.elapsed_us),
         lower_bound,
@@ -121,7 +125,13 @@ fn waits(text: &mut Text, report: &Report) {
     }
     waits.sort_by_key(|(_, kernel)| std::cmp::Reverse(kernel.waited_us()));
     let all = waits.iter().map(|(_, kernel)| kernel.waited_us()).fold(0, u64::saturating_add);
-    text.line(format_args!("{} waited {} for others", counted(waits.len(), "kernel"), duration(all)));
+    let lost = report.builds.iter().map(|build| build.record.lost.sum_us()).fold(0, u64::saturating_add);
+    text.line(format_args!(
+        "{} waited for others, {} added up; the builds did nothing but wait for {}",
+        counted(waits.len(), "kernel"),
+        duration(all),
+        duration(lost)
+    ));
     let rows = waits.iter().take(MAX_ROWS).map(|(build, kernel)| {
         let whom = if kernel.waited_for_host { "another host" } else { "another process" };
         [name(&kernel.name), duration(kernel.waited_us()), whom.to_owned(), utc(build.record.began_ms)]

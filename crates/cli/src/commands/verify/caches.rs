@@ -1,6 +1,6 @@
 //! The check of caches of frameworks.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::mem::discriminant;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -381,14 +381,33 @@ fn ranks_text(ranks: &RankComparison) -> Text {
     text
 }
 
+/// The number of ranks whose commands are shown.
+const MAX_COMMANDS: usize = 16;
+
+/// Returns a command for each rank that lacks kernels which only a build with its number writes.
+pub(crate) fn build_advice(ranks: &[RankComparison]) -> Text {
+    let is_of_build = |rank: &&RankCache| rank.lacks.iter().any(|lack| lack.copy == RankCopy::OtherName);
+    let numbers: BTreeSet<&str> = ranks
+        .iter()
+        .flat_map(|ranks| ranks.ranks.iter().filter(is_of_build))
+        .map(|rank| rank.rank.as_str())
+        .collect();
+    let mut text = Text::default();
+    if !numbers.is_empty() {
+        text.line(
+            "kernels without a device in the name are written by the program that wrote the others; if that is opkeep, in \
+             the directory of the ranks:",
+        );
+        let command = |rank: &&str| format!("  RANK_ID={} opkeep build MODEL", shell_quoted(rank));
+        text.list(numbers.iter().map(command), MAX_COMMANDS, |more| format!("  and for {more} more ranks"));
+    }
+    text
+}
+
 /// Returns the commands that give ranks the kernels that they lack, each only if it does so.
 pub(crate) fn missing_advice(ranks: &[RankComparison]) -> Text {
     let lacking = |ranks: &RankComparison, copy: RankCopy| {
-        ranks
-            .ranks
-            .iter()
-            .find(|rank| rank.lacks.iter().any(|lack| lack.copy == copy))
-            .map(|rank| rank.rank.clone())
+        ranks.ranks.iter().find(|rank| rank.lacks.iter().any(|lack| lack.copy == copy)).map(|_| ())
     };
     let bases = ranks.iter().filter(|ranks| lacking(ranks, RankCopy::Possible).is_some());
     let bases: Vec<String> = bases.map(|ranks| shell_quoted(&ranks.base.to_string_lossy())).collect();
@@ -399,13 +418,7 @@ pub(crate) fn missing_advice(ranks: &[RankComparison]) -> Text {
             bases.join(" ")
         ));
     }
-    if let Some(rank) = ranks.iter().find_map(|ranks| lacking(ranks, RankCopy::OtherName)) {
-        text.line(format_args!(
-            "kernels without a device in the name are written by the program that wrote the others: with RANK_ID={}, \
-             `opkeep build` writes its own",
-            shell_quoted(&rank)
-        ));
-    }
+    text.append(&build_advice(ranks));
     if ranks.iter().any(|ranks| lacking(ranks, RankCopy::NameOfRank).is_some()) {
         text.line("from MindSpore r2.1 on, names depend on the rank: each rank compiles what it lacks");
     }

@@ -293,10 +293,7 @@ pub(super) fn rates(html: &mut Html, report: &Report) {
 /// Writes the waits for locks and leases of others.
 pub(super) fn waits(html: &mut Html, report: &Report) {
     section(html, "waits", |html| {
-        let is_lost = |build: &&BuildReport| {
-            let lost = &build.record.lost;
-            lost.process_us.saturating_add(lost.host_us).saturating_add(lost.remote_us) > 0
-        };
+        let is_lost = |build: &&BuildReport| build.record.lost.sum_us() > 0;
         let lost: Vec<_> = report.builds.iter().filter(is_lost).take(MAX_WAITS).collect();
         let mut waits: Vec<_> = report
             .builds
@@ -337,7 +334,11 @@ pub(super) fn waits(html: &mut Html, report: &Report) {
             );
         }
         if !waits.is_empty() {
-            paragraph(html, "A thread works on other kernels while one waits for its lock.");
+            paragraph(
+                html,
+                "A thread works on other kernels while one waits for its lock, so the waits of kernels add up to more than \
+                 the time that builds lost.",
+            );
             let table = Table {
                 id: Id::Named("lock-waits"),
                 caption: "Kernels that waited for another process or host, the longest first",
