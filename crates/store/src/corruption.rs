@@ -33,7 +33,7 @@ pub enum Corruption {
         found: u64,
     },
     /// The prefix does not have its digest.
-    #[error("the prefix has the SHA-256 {found}, which is not the stored one")]
+    #[error("the prefix is damaged: its SHA-256 is {found}")]
     PrefixDigest {
         /// The digest of the prefix as found.
         found: Digest,
@@ -53,7 +53,7 @@ pub enum Corruption {
         problem: &'static str,
     },
     /// A member does not have its digest.
-    #[error("member `{name}` has another SHA-256: expected {expected}, found {found}")]
+    #[error("member `{name}` is damaged: expected SHA-256 {expected}, found {found}")]
     MemberDigest {
         /// The member.
         name: String,
@@ -63,7 +63,7 @@ pub enum Corruption {
         found: Digest,
     },
     /// The bytes after the eager members do not have their checksum.
-    #[error("the checksum of what is after byte {from} is wrong")]
+    #[error("the entry is damaged somewhere after byte {from}: its checksum is wrong")]
     Checksum {
         /// The offset of the first checksummed byte.
         from: u64,
@@ -76,6 +76,13 @@ pub enum Corruption {
         /// The maximum number of bytes: [`MAX_ENTRY_BYTES`](crate::MAX_ENTRY_BYTES).
         limit: u64,
     },
+}
+
+impl Corruption {
+    /// Returns the text behind the word `damaged`, which it does not repeat.
+    pub(crate) fn detail(&self) -> String {
+        self.to_string().replacen(" is damaged", "", 1)
+    }
 }
 
 /// The text of [`Corruption::WrongLength`]. Nothing is found only in a file that is empty.

@@ -33,7 +33,7 @@ impl std::fmt::Display for Miss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Absent => f.write_str("not in the store"),
-            Self::Damaged(entry) => write!(f, "damaged: {}", entry.corruption),
+            Self::Damaged(entry) => write!(f, "damaged: {}", entry.corruption.detail()),
             Self::Untrusted(error) | Self::Io(error) => error.fmt(f),
         }
     }

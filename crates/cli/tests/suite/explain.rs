@@ -456,11 +456,10 @@ fn damage_of_one_kind_is_one_cause() {
         bytes[object + 20] ^= 1;
         std::fs::write(entry, bytes).unwrap();
     }
-    let kind = "damaged: member `object` is damaged: expected SHA-256 …, found …";
+    let kind = "damaged: member `object`: expected SHA-256 …, found …";
     let explained = explain(&place, &infos, &[]);
-    let explained = explained.prints(&format!(
-        "3 misses: {kind}\n    for example damaged: member `object` is damaged: expected SHA-256 "
-    ));
+    let explained = explained
+        .prints(&format!("3 misses: {kind}\n    for example damaged: member `object`: expected SHA-256 "));
     assert_eq!(explained.stdout.matches("found").count(), 2, "{explained:?}");
     let json = explain(&place, &infos, &["--format", "json"]).json();
     let reasons: std::collections::BTreeSet<&str> =

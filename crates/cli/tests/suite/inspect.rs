@@ -227,7 +227,7 @@ fn a_damaged_entry_is_described_as_far_as_it_is_intact() {
     assert_eq!(fields["key"], *key);
     assert!(fields["entry name"].as_str().unwrap().starts_with("square_"), "{json}");
     let problem = json["files"][0]["problems"][0].as_str().unwrap();
-    assert!(problem.starts_with("member `object` has another SHA-256: expected "), "{problem}");
+    assert!(problem.starts_with("member `object` is damaged: expected SHA-256 "), "{problem}");
     // A look-up names the damage once.
     let explained = place.run(&["explain", SQUARE, "--target", "cpu", "--all"]);
     assert!(!explained.stdout.contains("is damaged"), "{explained:?}");

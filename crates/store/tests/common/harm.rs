@@ -23,7 +23,7 @@ pub(crate) const HARMS: [Harm; 13] = [
     ("the key", |_, path| flip(path, 20), "the prefix is damaged"),
     ("the table", |_, path| flip(path, 100), "the prefix is damaged"),
     ("cut short", |_, path| set_length(path, 700), "bytes, found 700"),
-    ("empty", |_, path| set_length(path, 0), "magic: expected 8 bytes, found 0"),
+    ("empty", |_, path| set_length(path, 0), "the file is empty"),
     ("longer", |_, path| set_length(path, fs::metadata(path).unwrap().len() + 1), "file: expected"),
     ("huge", |_, path| set_length(path, 1 << 40), "more than the"),
     ("another's", another, "the entry belongs to key"),
