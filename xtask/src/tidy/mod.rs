@@ -14,6 +14,7 @@ mod modules;
 mod package;
 mod profiles;
 mod promises;
+mod quoting;
 mod rust;
 mod source;
 mod suite;
@@ -85,6 +86,7 @@ pub(crate) fn tidy(args: &[String]) -> Result<(), String> {
                 findings.extend(counts::check(path, &text));
             }
             findings.extend(fork_safety::check(path, &text));
+            findings.extend(quoting::check(path, &text));
             sources.insert(path.clone(), text);
         }
     }

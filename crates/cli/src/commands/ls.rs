@@ -21,7 +21,7 @@ use crate::input::stored_kernel::{State, StoredKernel};
 use crate::ui::help::width;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, bytes, columns, counted, duration, shell_quoted, shortened};
+use crate::ui::text::{Text, bytes, columns, counted, duration, quoted_word, shortened};
 
 /// The details of ls.
 const DETAILS: &str = "\
@@ -176,10 +176,10 @@ impl Args {
         let whole = names.into_iter().find_map(|(flag, filter)| Some((flag, filter.as_ref()?)));
         match whole.filter(|(_, filter)| !filter.contains('*')) {
             Some((flag, filter)) => {
-                let pattern = shell_quoted(&format!("*{filter}*"));
+                let pattern = quoted_word(&format!("*{filter}*"));
                 format!(
                     "--{flag} {} is the whole name; --{flag} {pattern} lists all names with these letters in them",
-                    shell_quoted(filter)
+                    quoted_word(filter)
                 )
             }
             None => "no kernel for the chosen targets satisfies all filters".to_owned(),

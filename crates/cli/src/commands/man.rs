@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::ui::help::blocks;
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, counted, path_argument, quotable, shell_quoted};
+use crate::ui::text::{Text, counted, quotable, quoted_path};
 
 /// The details of man.
 const DETAILS: &str = "\
@@ -54,9 +54,7 @@ pub(crate) fn run(args: &Args, mut command: clap::Command, output: &Output) -> a
     let mut text = Text::of(format_args!("{} in {}", counted(pages.len(), "page"), dir.display()));
     // With a slash it is a path, and not a name that `man` looks up.
     let first = dir.join("opkeep.1");
-    if let Some(first) = path_argument(&first) {
-        text.line(format_args!("`man {}` shows the first one", shell_quoted(&first)));
-    }
+    text.line(format_args!("`man {}` shows the first one", quoted_path(&first)));
     let pages = pages.into_iter().map(|(name, _)| name).collect();
     output.print_result(&text, &ManOutput { dir: json::path(dir), pages })?;
     Ok(ExitStatus::Success)

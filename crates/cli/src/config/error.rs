@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::owner::trusting;
 use super::value::Place;
+use crate::ui::text::quoted_path;
 
 /// A setting, or a file of settings, is not valid. No text has a password or a secret key.
 #[derive(Clone, Debug, Error)]
@@ -47,7 +48,6 @@ pub(crate) enum ConfigError {
 impl ConfigError {
     /// Returns what can be done about it.
     pub(crate) fn help(&self) -> Option<String> {
-        let quoted = |path: &std::path::Path| crate::ui::text::shell_quoted(&path.to_string_lossy());
         match self {
             Self::UnknownSection { nearest: Some(nearest), .. } => {
                 Some(format!("did you mean `[{nearest}]`?"))
@@ -64,7 +64,7 @@ impl ConfigError {
             )),
             Self::Readable { place, .. } => Some(format!(
                 "`chmod 600 {}` ends the access of other users; a variable, OPKEEP_REMOTE, is the alternative",
-                quoted(&place.file)
+                quoted_path(&place.file)
             )),
             _ => None,
         }

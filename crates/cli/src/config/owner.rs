@@ -4,13 +4,14 @@
 //! directory of another user, that other user could decide it.
 
 use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use opkeep_fs::{FileStat, Fs};
 
 use super::value::Layer;
-use crate::ui::text::shell_quoted;
+use crate::ui::text::quoted_path;
 
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
@@ -80,14 +81,14 @@ impl User {
         match (layer, project) {
             (Layer::Project, Some(project)) => format!("if that user is trusted, {}", trusting(project)),
             _ => {
-                let quoted = shell_quoted(&path.to_string_lossy());
+                let quoted = quoted_path(path);
                 format!("if its content is yours, `{chown} {owner} {quoted}`, run by root, says so")
             }
         }
     }
 
     fn problem_of_mode(self, path: &Path, group: u32, mode: u32) -> Option<Problem> {
-        let quoted = shell_quoted(&path.to_string_lossy());
+        let quoted = quoted_path(path);
         let mode_shown = mode & 0o7777;
         if mode & OTHERS_WRITE != 0 {
             let problem = format!("every user can write to `{}` (mode {mode_shown:04o})", path.display());
@@ -104,12 +105,17 @@ impl User {
 
 /// Returns how the project in `dir` becomes a trusted one.
 pub(super) fn trusting(dir: &Path) -> String {
-    let dir = dir.to_string_lossy();
-    let line = format!("the line trusted-projects = [{dir:?}] in your own configuration");
-    match dir.contains(':') {
-        // The variable separates directories by colons.
-        true => format!("{line} says so"),
-        false => format!("`export OPKEEP_TRUSTED_PROJECTS={}` says so, or {line}", shell_quoted(&dir)),
+    let line =
+        dir.to_str().map(|dir| format!("the line trusted-projects = [{dir:?}] in your own configuration"));
+    // The variable separates directories by colons.
+    let has_colon = dir.as_os_str().as_bytes().contains(&b':');
+    let variable = (!has_colon).then(|| format!("`export OPKEEP_TRUSTED_PROJECTS={}`", quoted_path(dir)));
+    match (variable, line) {
+        (Some(variable), Some(line)) => format!("{variable} says so, or {line}"),
+        (Some(variable), None) => format!("{variable} says so"),
+        (None, Some(line)) => format!("{line} says so"),
+        // In no list of directories.
+        (None, None) => "rename its directory to UTF-8 without a colon".to_owned(),
     }
 }
 
@@ -161,7 +167,7 @@ mod tests {
             ] {
                 let (_, rest) = help.split_once("OPKEEP_TRUSTED_PROJECTS=").unwrap();
                 let suggested = rest.split_once("` says so").unwrap().0;
-                assert_eq!(suggested, shell_quoted(dir), "{help}");
+                assert_eq!(suggested, quoted_path(Path::new(dir)), "{help}");
                 // As the variable is read.
                 let text = OsString::from(dir);
                 let value = Value::of_variable(&TRUSTED_PROJECTS, "OPKEEP_TRUSTED_PROJECTS", text);

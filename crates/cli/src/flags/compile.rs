@@ -17,7 +17,7 @@ use crate::config::table::{
     CANN, CANN_DRIVER, CC, DEADLINE, JOBS, NICE, STORE_MODE, TARGET, TOOLCHAIN_INPUTS,
 };
 use crate::config::value::Value;
-use crate::ui::text::path_argument;
+use crate::ui::text::{quoted_path, quoted_word};
 
 /// Flags that building and running share.
 #[derive(Clone, Debug, clap::Args)]
@@ -118,8 +118,8 @@ impl CompileArgs {
         self.chosen_target().is_some()
     }
 
-    /// Returns the flags that decide which kernels are looked for, and in which store, as they were given. `None` if there are others than
-    /// the usual ones, or one is no text. A new flag is to be added here, or to be named as one that decides nothing of that.
+    /// Returns the flags that decide which kernels are looked for, and in which store, as they were given, quoted for a shell. `None` if there
+    /// are others than the usual ones. A new flag is to be added here, or to be named as one that decides nothing of that.
     pub(crate) fn key_flags(&self) -> Option<Vec<String>> {
         let Self {
             target,
@@ -145,13 +145,13 @@ impl CompileArgs {
         }
         let mut flags = Vec::new();
         let mut add = |name: &str, value: String| flags.extend([name.to_owned(), value]);
-        target.iter().for_each(|target| add("--target", target.clone()));
-        dims.iter().for_each(|(name, size)| add("--dim", format!("{name}={size}")));
-        options.iter().for_each(|(name, value)| add("--option", format!("{name}={value}")));
+        target.iter().for_each(|target| add("--target", quoted_word(target)));
+        dims.iter().for_each(|(name, size)| add("--dim", quoted_word(&format!("{name}={size}"))));
+        options.iter().for_each(|(name, value)| add("--option", quoted_word(&format!("{name}={value}"))));
         if let Some(dir) = cann {
-            add("--cann", path_argument(dir)?);
+            add("--cann", quoted_path(dir));
         }
-        flags.extend(store.given_flags()?);
+        flags.extend(store.given_flags());
         Some(flags)
     }
 

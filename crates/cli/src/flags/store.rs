@@ -8,7 +8,7 @@ use crate::config::Settings;
 use crate::config::checks::user_id;
 use crate::config::table::{MAX_ENTRIES, MAX_SIZE, REMAIN_PERCENT, STORE_DIR, TRUSTED_OWNERS};
 use crate::ui::env;
-use crate::ui::text::path_argument;
+use crate::ui::text::quoted_path;
 
 /// The store, and the users that it trusts.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,19 +38,19 @@ impl StoreArgs {
         self.cache_dir.clone().or_else(|| self.config.path(&STORE_DIR)).or_else(env::default_cache_dir)
     }
 
-    /// Returns the flags that choose the store, its users and the settings, as they were given. `None` if one is no text.
-    pub(crate) fn given_flags(&self) -> Option<Vec<String>> {
+    /// Returns the flags that choose the store, its users and the settings, as they were given, quoted for a shell.
+    pub(crate) fn given_flags(&self) -> Vec<String> {
         let Self { cache_dir, trusted_owners, config } = self;
         let mut flags = Vec::new();
         let mut add = |name: &str, value: String| flags.extend([name.to_owned(), value]);
         if let Some(dir) = cache_dir {
-            add("--op_compiler_cache_dir", path_argument(dir)?);
+            add("--op_compiler_cache_dir", quoted_path(dir));
         }
         trusted_owners.iter().for_each(|owner| add("--trusted-owner", owner.to_string()));
         if let Some(file) = config.named() {
-            add("--config", path_argument(file)?);
+            add("--config", quoted_path(file));
         }
-        Some(flags)
+        flags
     }
 
     /// Returns the other users whose stored kernels may be used.

@@ -15,7 +15,7 @@ use opkeep_trust::TrustError;
 
 use crate::config::ConfigError;
 use crate::ui::env::{self, RemoteNotWritten};
-use crate::ui::text::{counted, shell_quoted};
+use crate::ui::text::{counted, quoted_path};
 
 /// Returns the hints for `error` and its causes, each a sentence.
 pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
@@ -175,7 +175,7 @@ pub(crate) fn left_kernel(reason: &LeftReason, directory: &Path) -> String {
         LeftReason::ForeignDirectory { is_changed: true, .. } => match is_repairable() {
             true => format!(
                 "`opkeep repair {}` quarantines it if it is damaged; {ELSEWHERE}",
-                shell_quoted(&directory.to_string_lossy())
+                quoted_path(directory)
             ),
             false => format!("delete it if it is damaged; {ELSEWHERE}"),
         },
@@ -186,7 +186,7 @@ pub(crate) fn left_kernel(reason: &LeftReason, directory: &Path) -> String {
 fn of_repair(error: &RepairError) -> Option<String> {
     match error {
         RepairError::MountPoint { path } => {
-            Some(format!("`opkeep verify {}` names what is damaged", shell_quoted(&path.to_string_lossy())))
+            Some(format!("`opkeep verify {}` names what is damaged", quoted_path(path)))
         }
         _ => None,
     }
@@ -227,13 +227,12 @@ fn of_remote(error: &RemoteError) -> Option<String> {
 }
 
 fn of_trust(error: &TrustError) -> Option<String> {
-    let quoted = |path: &Path| shell_quoted(&path.to_string_lossy());
     match error {
         TrustError::NotPrivate { path, owner, user, .. } if owner == user => {
-            Some(format!("`chmod 600 {}` ends the access of other users", quoted(path)))
+            Some(format!("`chmod 600 {}` ends the access of other users", quoted_path(path)))
         }
         TrustError::Writable { path, owner, user, .. } if owner == user => {
-            Some(format!("`chmod go-w {}` ends the access of other users", quoted(path)))
+            Some(format!("`chmod go-w {}` ends the access of other users", quoted_path(path)))
         }
         error if error.is_secret_key() => {
             Some("`opkeep key show FILE` prints the public key of a secret key's file".to_owned())

@@ -4,6 +4,7 @@
 //! no caller has to escape names: a line is escaped as a whole when it is added, and only [`Text`] ends it.
 
 use std::fmt::{self, Display, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -197,28 +198,38 @@ pub(crate) fn shortened(text: &str, limit: usize) -> String {
     }
 }
 
-/// Returns a path quoted for a shell.
-pub(crate) fn shell_quoted(path: &str) -> String {
-    let is_bare = |letter: char| letter.is_alphanumeric() || "/._-+,:@%=".contains(letter);
-    match () {
-        () if !path.is_empty() && path.chars().all(is_bare) => path.to_owned(),
-        () if path.chars().all(is_printable) => format!("'{}'", path.replace('\'', r"'\''")),
-        () => {
-            let escaped = |letter: char| match letter {
-                '\\' | '\'' => format!("\\{letter}"),
-                _ if is_printable(letter) => letter.to_string(),
-                _ => letter.to_string().bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
-            };
-            format!("$'{}'", path.chars().map(escaped).collect::<String>())
-        }
+/// Returns a path as an argument of a command in a shell, which reads exactly its bytes: no flag, although its name may begin as one.
+pub(crate) fn quoted_path(path: &Path) -> String {
+    let bytes = path.as_os_str().as_bytes();
+    match bytes.starts_with(b"-") {
+        true => quoted(&[b"./", bytes].concat()),
+        false => quoted(bytes),
     }
 }
 
-/// Returns a path as an argument of a command, to be [quoted](shell_quoted): no flag, although its name may begin as one. `None` if it
-/// is not UTF-8, since its text would name another path.
-pub(crate) fn path_argument(path: &Path) -> Option<String> {
-    let path = path.to_str()?;
-    Some(if path.starts_with('-') { format!("./{path}") } else { path.to_owned() })
+/// Returns a word, which is no path, quoted for a shell.
+pub(crate) fn quoted_word(word: &str) -> String {
+    quoted(word.as_bytes())
+}
+
+fn quoted(word: &[u8]) -> String {
+    let is_bare = |letter: char| letter.is_alphanumeric() || "/._-+,:@%=".contains(letter);
+    match std::str::from_utf8(word) {
+        Ok(word) if !word.is_empty() && word.chars().all(is_bare) => word.to_owned(),
+        Ok(word) if word.chars().all(is_printable) => format!("'{}'", word.replace('\'', r"'\''")),
+        _ => {
+            let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>();
+            let escaped = |letter: char| match letter {
+                '\\' | '\'' => format!("\\{letter}"),
+                _ if is_printable(letter) => letter.to_string(),
+                _ => hex(letter.encode_utf8(&mut [0; 4]).as_bytes()),
+            };
+            let chunk = |chunk: std::str::Utf8Chunk<'_>| {
+                chunk.valid().chars().map(escaped).collect::<String>() + &hex(chunk.invalid())
+            };
+            format!("$'{}'", word.utf8_chunks().map(chunk).collect::<String>())
+        }
+    }
 }
 
 /// Returns a number of bytes as text with a unit.

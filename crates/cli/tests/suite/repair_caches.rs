@@ -1,11 +1,13 @@
 //! Caches of frameworks are repaired, restored and filled.
 #![expect(clippy::disallowed_methods, reason = "tests make and look at files")]
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Place, Ran, SQUARE, files};
+use crate::common::{Place, Ran, SQUARE, files, ran};
 use opkeep_testkit::DirSnapshot;
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
 use serde_json::{Value, json};
@@ -154,49 +156,48 @@ fn kernels_that_stay_damaged_are_reported_and_counted() {
 }
 
 /// The commands that a report advises, as a shell splits them.
-fn advised(ran: &Ran) -> Vec<Vec<String>> {
+fn advised(ran: &Ran) -> Vec<Vec<OsString>> {
     let quoted = ran.stdout.split('`').skip(1).step_by(2);
     quoted.filter_map(|text| text.strip_prefix("opkeep ")).map(split_by_shell).collect()
 }
 
-fn split_by_shell(words: &str) -> Vec<String> {
+fn split_by_shell(words: &str) -> Vec<OsString> {
     let script = "eval \"set -- $1\" && printf '%s\\0' \"$@\"";
     let ran = Command::new("bash").args(["-c", script, "bash", words]).output().unwrap();
     assert!(ran.status.success(), "`{words}`: {ran:?}");
-    let text = String::from_utf8(ran.stdout).unwrap();
-    text.split_terminator('\0').map(str::to_owned).collect()
+    let words = ran.stdout.strip_suffix(b"\0").unwrap().split(|byte| *byte == 0);
+    words.map(|word| OsString::from_vec(word.to_vec())).collect()
 }
 
 /// The commands that `verify` advises leave nothing wrong in a directory, and none is advised twice, whatever the directory's name.
 #[test]
 fn the_advice_of_verify_leads_to_its_end() {
-    for name in ["run", "a user's run", "a run\tof today"] {
-        follow_the_advice(name);
+    for name in [b"run".as_slice(), b"a user's run", b"a run\tof today", b"a run \xe5\x8d of 'today'"] {
+        follow_the_advice(OsStr::from_bytes(name));
     }
 }
 
-fn follow_the_advice(name: &str) {
+fn follow_the_advice(name: &OsStr) {
     let place = caches();
     if name != "run" {
-        fs::rename(place.path("run"), place.path(name)).unwrap();
+        fs::rename(place.path("run"), place.dir.path().join(name)).unwrap();
     }
-    let mut followed: Vec<Vec<String>> = Vec::new();
+    let mut followed: Vec<Vec<OsString>> = Vec::new();
     loop {
-        let ran = place.run(&["verify", name]);
-        let advised = advised(&ran);
+        let verified = ran(place.command(&["verify"]).arg(name));
+        let advised = advised(&verified);
         if advised.is_empty() {
-            ran.ended_with(0);
+            verified.ended_with(0);
             break;
         }
-        ran.ended_with(1);
+        verified.ended_with(1);
         for command in advised {
             assert!(!followed.contains(&command), "{command:?} again, after {followed:?}");
-            let words: Vec<&str> = command.iter().map(String::as_str).collect();
-            place.run(&words).ended_with(0);
+            ran(place.command(&[]).args(&command)).ended_with(0);
             followed.push(command);
         }
     }
-    assert!(followed.iter().any(|command| command.contains(&"--fill".to_owned())), "{followed:?}");
+    assert!(followed.iter().any(|command| command.contains(&OsString::from("--fill"))), "{followed:?}");
 }
 
 /// Kernels of opkeep cannot be copied from rank to rank, so no fill is advised: the build of the rank writes them.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::ui::hints::{self, OTHER_VIEW};
 use crate::ui::output::Output;
-use crate::ui::text::{counted, first_names, shell_quoted};
+use crate::ui::text::{counted, first_names, quoted_path};
 
 /// The maximum number of kernels that have a line each.
 const MAX_LISTED: usize = 3;
@@ -23,7 +23,7 @@ pub(crate) fn print_report(placed: &ViewPlacement, chose_target: bool, output: &
         output.print_note(&format!(
             "the replaced files are in `{}`; `opkeep repair --undo {}` restores them",
             quarantine.display(),
-            shell_quoted(&placed.directory.to_string_lossy())
+            quoted_path(&placed.directory)
         ));
     }
     for file in &placed.displaced {

@@ -5,7 +5,7 @@ use std::path::Path;
 use opkeep::{BuildReport, KernelError, KernelReport};
 
 use crate::flags::compile::CompileArgs;
-use crate::ui::text::{by_reason, counted, path_argument, shell_quoted};
+use crate::ui::text::{by_reason, counted, quoted_path};
 
 /// The maximum number of kernels that are named for a reason.
 const NAMED: usize = 3;
@@ -60,10 +60,10 @@ pub(crate) fn explanation<'a>(
 ) -> String {
     let what = "states what differs from what is stored";
     let is_short = inputs.len() <= MAX_INPUTS && !has_other_flags;
-    let arguments = || Some((inputs.map(path_argument).collect::<Option<Vec<_>>>()?, common.key_flags()?));
+    let arguments = || Some((inputs.map(quoted_path).collect::<Vec<_>>(), common.key_flags()?));
     match is_short.then(arguments).flatten() {
         Some((inputs, flags)) => {
-            let words = inputs.iter().chain(&flags).map(|word| format!(" {}", shell_quoted(word)));
+            let words = inputs.iter().chain(&flags).map(|word| format!(" {word}"));
             format!("`opkeep explain{}` {what}", words.collect::<String>())
         }
         None => format!("`opkeep explain` with the same inputs, options and remote cache {what}"),

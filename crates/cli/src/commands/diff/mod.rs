@@ -17,7 +17,7 @@ use crate::input::store::StorePath;
 use crate::input::{can_read, read_file};
 use crate::ui::json;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, bytes, counted, quotable, shell_quoted, shortened};
+use crate::ui::text::{Text, bytes, counted, quotable, quoted_path, shortened};
 
 /// The details of diff.
 const DETAILS: &str = "\
@@ -299,7 +299,7 @@ fn names(
         }
         if diff.kind == "directories" {
             let name = differing[0].0;
-            let quoted = |dir: &Path| shell_quoted(&dir.join(name).to_string_lossy());
+            let quoted = |dir: &Path| quoted_path(&dir.join(name));
             text.line(format_args!("`opkeep diff {} {}` shows how", quoted(a), quoted(b)));
         }
     }

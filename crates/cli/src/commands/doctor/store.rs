@@ -10,7 +10,7 @@ use super::row::Row;
 use crate::flags::compile::CompileArgs;
 use crate::setup;
 use crate::ui::hints::{OTHER_STORE, hints};
-use crate::ui::text::{bytes, counted, shell_quoted};
+use crate::ui::text::{bytes, counted, quoted_path};
 
 /// Less free space is worth a note: builds store kernels as long as there is some.
 const LITTLE: u64 = 256 << 20;
@@ -131,7 +131,7 @@ fn file_system(dir: &Path, is_written: bool) -> Vec<Row> {
         Err(error) => {
             let row = Row::problem("permissions", format!("{owner}; nothing can be stored: {error}"));
             let is_own = stat.user == rustix::process::geteuid().as_raw() && !volume.is_read_only;
-            let quoted = shell_quoted(&dir.to_string_lossy());
+            let quoted = quoted_path(dir);
             let row =
                 if is_own { row.help(format!("`chmod u+rwx {quoted}` lets this user write")) } else { row };
             row.help(OTHER_STORE)

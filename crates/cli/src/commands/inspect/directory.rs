@@ -20,7 +20,7 @@ use crate::flags::store::StoreArgs;
 use crate::input::store::{StorePath, open_existing, threads};
 use crate::setup;
 use crate::ui::output::Output;
-use crate::ui::text::{bytes, duration, quotable, shell_quoted};
+use crate::ui::text::{bytes, duration, quotable, quoted_path};
 
 /// A directory with kernels, as JSON.
 #[derive(Default, Serialize)]
@@ -111,7 +111,7 @@ fn targets(
             let count = usize::try_from(usage.quarantined_entries).unwrap_or(usize::MAX);
             found.states.insert("quarantined", count);
         }
-        let root = shell_quoted(&path.root.to_string_lossy());
+        let root = quoted_path(&path.root);
         found.next = format!("opkeep ls --op_compiler_cache_dir {root}");
         all.push((dir, described("target in a store of opkeep", found)));
     }
@@ -122,7 +122,7 @@ fn of_triton(triton: &TritonDir) -> DirectoryOutput {
     let mut found = DirectoryOutput { what: "triton", ..DirectoryOutput::default() };
     found.measure(&triton.path);
     found.kernels = triton.keys.len();
-    found.next = format!("opkeep verify {}", shell_quoted(&triton.path.to_string_lossy()));
+    found.next = format!("opkeep verify {}", quoted_path(&triton.path));
     found
 }
 
@@ -145,7 +145,7 @@ fn of_cache(
         *found.states.entry(item.state_name()).or_default() += 1;
     }
     let has_finding = scan.items.iter().any(Item::is_finding);
-    let path = shell_quoted(&cache.path.to_string_lossy());
+    let path = quoted_path(&cache.path);
     // Those that are in no store, and have descriptors.
     let is_importable = || {
         would_import(cache, &scan, &StoreArgs::of(settings), cancel).unwrap_or_else(|error| {

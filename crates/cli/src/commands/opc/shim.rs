@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::ui::env;
 use crate::ui::output::{ExitStatus, Output};
-use crate::ui::text::{Text, shell_quoted};
+use crate::ui::text::{Text, quoted_path};
 
 /// The details of shim.
 const DETAILS: &str = "\
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &ShimArgs, output: &Output) -> anyhow::Result<ExitStatus
         }
     }
     let mut text = Text::default();
-    let dir = shell_quoted(&result.directory.to_string_lossy());
+    let dir = quoted_path(&result.directory);
     text.line(format_args!("{dir} has the links {}", names.join(", ")));
     text.line(format_args!("builds use them after: export PATH={dir}:\"$PATH\""));
     output.print_result(&text, &result)?;

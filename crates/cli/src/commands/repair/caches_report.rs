@@ -15,7 +15,7 @@ use super::triton::{self, TritonOutput};
 use crate::commands::verify::caches::{build_advice, missing_advice};
 use crate::ui::hints;
 use crate::ui::json::{self, DirError, OrError};
-use crate::ui::text::{Text, counted, shell_quoted};
+use crate::ui::text::{Text, counted, quoted_path};
 
 pub(crate) fn text(repairs: &Repairs) -> Text {
     let mut text = Text::default();
@@ -52,7 +52,7 @@ pub(crate) fn text(repairs: &Repairs) -> Text {
         (true, true) => "removes what was filled in, and restores what was quarantined",
         (false, false) => return text,
     };
-    let paths: Vec<String> = repairs.paths.iter().map(|path| shell_quoted(&path.to_string_lossy())).collect();
+    let paths: Vec<String> = repairs.paths.iter().map(|path| quoted_path(path)).collect();
     text.line(format_args!("`opkeep repair --undo {}` {what}", paths.join(" ")));
     text
 }

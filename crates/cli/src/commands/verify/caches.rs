@@ -17,7 +17,7 @@ use crate::input::real_path;
 use crate::ui::json::{self, FileError, OrError};
 use crate::ui::output::{Output, chain};
 use crate::ui::progress::Progress;
-use crate::ui::text::{Text, columns, counted, first_names, shell_quoted};
+use crate::ui::text::{Text, columns, counted, first_names, quoted_path, quoted_word};
 use crate::ui::wrap::headed;
 
 /// The maximum number of items of one kind that are listed in text.
@@ -398,7 +398,7 @@ pub(crate) fn build_advice(ranks: &[RankComparison]) -> Text {
             "kernels without a device in the name are written by the program that wrote the others; if that is opkeep, in \
              the directory of the ranks:",
         );
-        let command = |rank: &&str| format!("  RANK_ID={} opkeep build MODEL", shell_quoted(rank));
+        let command = |rank: &&str| format!("  RANK_ID={} opkeep build MODEL", quoted_word(rank));
         text.list(numbers.iter().map(command), MAX_COMMANDS, |more| format!("  and for {more} more ranks"));
     }
     text
@@ -410,7 +410,7 @@ pub(crate) fn missing_advice(ranks: &[RankComparison]) -> Text {
         ranks.ranks.iter().find(|rank| rank.lacks.iter().any(|lack| lack.copy == copy)).map(|_| ())
     };
     let bases = ranks.iter().filter(|ranks| lacking(ranks, RankCopy::Possible).is_some());
-    let bases: Vec<String> = bases.map(|ranks| shell_quoted(&ranks.base.to_string_lossy())).collect();
+    let bases: Vec<String> = bases.map(|ranks| quoted_path(&ranks.base)).collect();
     let mut text = Text::default();
     if !bases.is_empty() {
         text.line(format_args!(
@@ -559,8 +559,8 @@ fn orphan_name(orphan: Orphan) -> &'static str {
 }
 
 /// Returns the caches that `repair` would change. Damaged packages have to be installed again.
-pub(crate) fn repairable(scans: &[CacheScan]) -> Vec<String> {
+pub(crate) fn repairable(scans: &[CacheScan]) -> Vec<&Path> {
     let is_no_package = |scan: &&CacheScan| scan.cache.kind != Kind::Package;
     let wrong = scans.iter().filter(is_no_package).filter(|scan| scan.items.iter().any(Item::is_repairable));
-    wrong.map(|scan| scan.cache.path.to_string_lossy().into_owned()).collect()
+    wrong.map(|scan| scan.cache.path.as_path()).collect()
 }

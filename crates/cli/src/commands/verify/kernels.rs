@@ -18,7 +18,7 @@ use crate::flags::store::StoreArgs;
 use crate::input::pairs::CheckedKernel;
 use crate::ui::json::{self, FileError, OrError};
 use crate::ui::output::{ExitStatus, Output, chain};
-use crate::ui::text::{Text, counted, shell_quoted};
+use crate::ui::text::{Text, counted, quoted_path};
 
 /// The result of `verify` as JSON.
 #[derive(Serialize)]
@@ -246,14 +246,14 @@ impl VerifyTally {
         let all_valid = unusable == 0 && refused == 0 && stores.faults == 0 && caches_valid;
         let broken = repairable(&caches.scans);
         if !broken.is_empty() {
-            let broken = broken.iter().map(|path| shell_quoted(path)).collect::<Vec<_>>().join(" ");
+            let broken = broken.iter().map(|path| quoted_path(path)).collect::<Vec<_>>().join(" ");
             text.line(format_args!("`opkeep repair {broken}` quarantines what is damaged or orphaned there"));
         }
         text.append(&missing_advice(&ranks));
         for root in &stores.repairable {
             text.line(format_args!(
                 "`opkeep repair {}` quarantines what is damaged there",
-                shell_quoted(root)
+                quoted_path(root)
             ));
         }
         let cancelled = stores.cancelled || caches.cancelled();

@@ -104,7 +104,7 @@ pub(crate) struct CheckedStores {
     pub(crate) unusable: usize,
     pub(crate) cancelled: bool,
     /// Stores that `repair` would change.
-    pub(crate) repairable: Vec<String>,
+    pub(crate) repairable: Vec<PathBuf>,
     /// The files that were reported, since some belong to several targets.
     seen: HashSet<PathBuf>,
 }
@@ -165,7 +165,7 @@ impl CheckedStores {
         }
         progress.done();
         if repairable {
-            self.repairable.push(root.to_string());
+            self.repairable.push(store_path.root.clone());
         }
         self.text.line(format_args!("store {root}"));
         self.text.append(&if rows.is_empty() { Text::of("  it is empty") } else { table(rows) });

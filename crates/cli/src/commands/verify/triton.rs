@@ -18,7 +18,7 @@ use crate::input::real_path;
 use crate::input::store::{StorePath, threads};
 use crate::ui::json;
 use crate::ui::output::{Output, chain};
-use crate::ui::text::{Text, counted, quotable, shell_quoted};
+use crate::ui::text::{Text, counted, quotable, quoted_path};
 
 /// The maximum number of damaged kernels of a directory that are listed in text.
 const MAX_LISTED: usize = 50;
@@ -163,8 +163,7 @@ impl CheckedTriton {
             self.text.line(format_args!("  beside the kernels, {}, {of_these}", counted(files, "file")));
         }
         if !damaged.is_empty() {
-            self.text
-                .line(format_args!("  `opkeep repair {}` {HELP}", shell_quoted(&path.to_string_lossy())));
+            self.text.line(format_args!("  `opkeep repair {}` {HELP}", quoted_path(path)));
         }
         self.intact += intact;
         self.refused += damaged.len();

@@ -1,3 +1,5 @@
+use std::ffi::OsStr;
+
 use super::*;
 
 /// Every character that ends a line, moves the cursor, colours, or turns the direction of the text beside it.
@@ -31,36 +33,43 @@ fn json_keeps_its_value_and_contains_no_control_characters() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
 }
 
+/// Returns what a shell reads of a quoted word.
+fn read_by_shell(quoted: &str) -> Vec<u8> {
+    assert!(quoted.chars().all(is_printable), "{quoted}");
+    std::process::Command::new("bash").args(["-c", &format!("printf %s {quoted}")]).output().unwrap().stdout
+}
+
 #[test]
-fn a_shell_reads_a_quoted_path_as_it_is() {
-    for path in [
-        "run/rank_0",
-        "",
-        "a b",
-        "it's",
-        "a\nb\u{202e}'\\x",
-        "-n $HOME `id` \"*\"",
-        HOSTILE.trim_matches('a'),
-    ] {
-        let path = path.replace('\0', "");
-        let quoted = shell_quoted(&path);
-        assert!(quoted.chars().all(is_printable), "{quoted}");
-        let output =
-            std::process::Command::new("bash").args(["-c", &format!("printf %s {quoted}")]).output().unwrap();
-        assert_eq!(String::from_utf8(output.stdout).unwrap(), path);
+fn a_shell_reads_a_quoted_word_as_it_is() {
+    let hostile = HOSTILE.replace('\0', "");
+    for word in ["run/rank_0", "", "a b", "it's", "a\nb\u{202e}'\\x", "-n $HOME `id` \"*\"", &hostile] {
+        assert_eq!(String::from_utf8(read_by_shell(&quoted_word(word))).unwrap(), word);
+        if !word.starts_with('-') {
+            assert_eq!(quoted_path(Path::new(word)), quoted_word(word));
+        }
     }
-    assert_eq!(super::shell_quoted("run/rank_0/kernel_meta"), "run/rank_0/kernel_meta");
+    assert_eq!(quoted_word("run/rank_0/kernel_meta"), "run/rank_0/kernel_meta");
+}
+
+/// A lossy text would name another path.
+#[test]
+fn a_shell_reads_a_path_that_is_not_text() {
+    for path in [b"a\xff".as_slice(), b"\xe5\x8d", b"it's \\ \xffb\n", "卷\u{202e}".as_bytes()] {
+        let shown = quoted_path(Path::new(OsStr::from_bytes(path)));
+        assert_eq!(read_by_shell(&shown), path, "{shown}");
+    }
+    // Two digits belong to a byte, also before letters that are digits.
+    assert_eq!(quoted_path(Path::new(OsStr::from_bytes(b"\xffab"))), r"$'\xffab'");
 }
 
 #[test]
 fn a_path_is_an_argument_and_no_flag() {
-    use std::os::unix::ffi::OsStrExt;
     for (path, expected) in
         [("-x.onnx", "./-x.onnx"), ("--", "./--"), ("a/-x", "a/-x"), ("/-x", "/-x"), ("x", "x")]
     {
-        assert_eq!(path_argument(Path::new(path)).as_deref(), Some(expected));
+        assert_eq!(quoted_path(Path::new(path)), expected);
     }
-    assert_eq!(path_argument(Path::new(std::ffi::OsStr::from_bytes(b"a\xff"))), None);
+    assert_eq!(quoted_path(Path::new(OsStr::from_bytes(b"-a\xff"))), r"$'./-a\xff'");
 }
 
 #[test]
