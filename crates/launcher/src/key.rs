@@ -57,7 +57,7 @@ impl TaskKey {
         digests: &dyn FileDigests,
     ) -> Result<Self, PathBuf> {
         // All fields, so that a new one does not compile until it is decided whether it counts. The work directory is a root; which
-        // outputs are expected follows from the tool and its arguments; the name is for reports.
+        // outputs are expected follows from the tool and its arguments, as its own directories do; the name is for reports.
         let Task {
             tool,
             run,
@@ -68,6 +68,7 @@ impl TaskKey {
             ignored: _,
             check: _,
             facts,
+            own_dirs: _,
             target,
             name: _,
         } = task;
@@ -197,6 +198,7 @@ mod tests {
                 ignored: &|_| false,
                 check: &|_| Ok(()),
                 facts: ToolFacts { is_movable: true, ..ToolFacts::default() },
+                own_dirs: Vec::new(),
                 target: "Ascend910B1".to_owned(),
                 name: "add".to_owned(),
             }
@@ -210,13 +212,14 @@ mod tests {
         }
 
         fn result(&self, manifest: &Manifest) -> Option<FileKey> {
-            self.key(|_, _| {}).result(manifest, &States::new(&self.roots(), &Plain))
+            let (task, roots) = (self.task(), self.roots());
+            self.key(|_, _| {}).result(manifest, &States::new(&task, &roots, &Plain))
         }
     }
 
     fn manifest() -> Manifest {
         let name = |rest: &str| crate::roots::PathName { root: "build".to_owned(), rest: rest.into() };
-        let listed = Listed { dir: name("list"), by_mention: true, ignored: Vec::new() };
+        let listed = Listed { dir: name("list"), by_mention: true, by_python: true, ignored: Vec::new() };
         let mut words = crate::manifest::Words::default();
         words.add(0, b"import a");
         Manifest {
@@ -241,7 +244,7 @@ mod tests {
     }
 
     const GOLDEN_TASK: &str = "0a7d7a3064641854b704a436e3344112a6f6559b5014455b0185af0a7623d7c9";
-    const GOLDEN_RESULT: &str = "16f14fa001aa5dff84d961177b9728b22437e712f3d5febd1313d300bf7767a5";
+    const GOLDEN_RESULT: &str = "def3cf2b4b086db0f24a0e865d0ccb78df90dfd7a203bfc6af9af9641c36797b";
 
     #[test]
     fn each_part_of_a_task_counts() {

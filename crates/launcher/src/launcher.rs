@@ -268,13 +268,14 @@ impl Call<'_> {
                 _ => break,
             }
         }
-        let manifests = self.manifests(&States::new(&self.roots, &*self.launcher.config.digests))?;
+        let manifests =
+            self.manifests(&States::new(self.task, &self.roots, &*self.launcher.config.digests))?;
         self.run_and_keep(&manifests, None, None, capture)
     }
 
     /// Looks for a result. One that is found is written and replayed.
     fn look_up(&self, capture: &mut Capture<'_>) -> Result<LookedUp, LauncherError> {
-        let states = States::new(&self.roots, &*self.launcher.config.digests);
+        let states = States::new(self.task, &self.roots, &*self.launcher.config.digests);
         let manifests = self.manifests(&states)?;
         let mut refused = None;
         for key in manifests.iter().filter_map(|(_, key)| key.as_ref()) {
@@ -321,7 +322,7 @@ impl Call<'_> {
         let ended = self.run_observed(capture)?;
         let status = ended.forwarded.status;
         let (ticket, wanted) = ticket.unzip();
-        let states = States::new(&self.roots, &*self.launcher.config.digests);
+        let states = States::new(self.task, &self.roots, &*self.launcher.config.digests);
         let kept = self.record(&ended, capture, &states).and_then(|recording| {
             let wanted = wanted.as_ref().or(refused.as_ref());
             self.keep(recording, &states, manifests, ticket.as_ref(), wanted, ended.compile_time)

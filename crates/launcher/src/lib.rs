@@ -16,9 +16,11 @@
 //! * **Dates never count**, nor sizes alone: `touch` changes nothing. A file that is only looked at counts by its content as well. The bits of
 //!   modes count, of files and of directories.
 //! * **Each variable counts**, or the command does not get it ([`INERT`]). A caller can name others that have no effect.
-//! * **Names in directories** count, except in those in which Python looks for modules: there, only the names count that a text mentions.
-//! * **Roots** ([`Roots`]) are directories that may lie elsewhere in another build. Their paths are replaced by names in arguments, variables and
-//!   texts below roots. If an output shows a path, or the task says that it may, the key has the real paths.
+//! * **Names in directories** count, as the command found them. What an adapter states of its tool ([`ToolFacts`]) makes exceptions: the names of
+//!   results, and in directories of modules those that no text mentions.
+//! * **Roots** ([`Roots`]) are directories that may lie elsewhere in another build of a tool that is known to be movable. Their paths are replaced by
+//!   names in arguments, variables and texts below roots. If an output shows a path, a C text has one, or the command leaves a root by a relative
+//!   path, the key has the real paths. How roots lie to each other is in each key.
 //! * **One process runs a command**, the others wait: tickets of [`opkeep_embed`].
 //! * **What is not kept** is in [`Reason`]: failures, files that changed during the run, writes to other places than the expected ones,
 //!   data that no key covers. The command's result is its caller's in each case.

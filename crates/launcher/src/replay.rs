@@ -119,6 +119,7 @@ mod tests {
             ignored: &|_| false,
             check: &|_| Ok(()),
             facts: ToolFacts::default(),
+            own_dirs: Vec::new(),
             target: "host".to_owned(),
             name: String::new(),
         };

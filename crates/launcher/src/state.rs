@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -15,6 +15,7 @@ use opkeep_process::{Found, Learned};
 
 use crate::manifest::{Listed, Manifest, Old, WordFilter};
 use crate::roots::{Roots, Segment};
+use crate::task::Task;
 
 /// The largest file below a root that is read as a text.
 const MAX_TEXT: u64 = 16 << 20;
@@ -28,11 +29,14 @@ const STATE_OF_THE_MACHINE: [&str; 2] = ["/proc", "/sys"];
 /// The states of paths, each looked at once. Lives for one look-up.
 pub(crate) struct States<'a> {
     pub(crate) roots: &'a Roots,
+    task: &'a Task<'a>,
     digests: &'a dyn FileDigests,
     known: RefCell<HashMap<PathBuf, State>>,
     parents: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
     /// The states of outputs before the run that wrote them.
     before: RefCell<HashMap<PathBuf, Found>>,
+    /// The names in directories before a run wrote there.
+    names: RefCell<HashMap<PathBuf, Vec<(OsString, FileKind)>>>,
 }
 
 /// The state of a path, as far as it counts.
@@ -107,14 +111,21 @@ impl Content {
 }
 
 impl<'a> States<'a> {
-    pub(crate) fn new(roots: &'a Roots, digests: &'a dyn FileDigests) -> Self {
+    pub(crate) fn new(task: &'a Task<'a>, roots: &'a Roots, digests: &'a dyn FileDigests) -> Self {
         Self {
             roots,
+            task,
             digests,
             known: RefCell::default(),
             parents: RefCell::default(),
             before: RefCell::default(),
+            names: RefCell::default(),
         }
+    }
+
+    /// Remembers the names in a directory, sorted, as a run found them: what it wrote there does not count.
+    pub(crate) fn remember_names(&self, dir: &Path, names: Vec<(OsString, FileKind)>) {
+        self.names.borrow_mut().insert(dir.to_owned(), names);
     }
 
     /// The digest of the state of all that a manifest names. `None`: a root of it is not declared here, or a directory that was
@@ -141,8 +152,9 @@ impl<'a> States<'a> {
         }
         hasher.list(manifest.listed.len());
         for listed in &manifest.listed {
-            let names = names(&self.roots.locate(&listed.dir)?)?;
-            let counted = counted(listed, &names, &manifest.words);
+            let dir = self.roots.locate(&listed.dir)?;
+            let names = self.names(&dir)?;
+            let counted = counted(listed, &names, &manifest.words, &self.task.results_in(&dir));
             hasher.list(counted.len());
             for (name, kind) in counted {
                 hasher.bytes(name.as_bytes());
@@ -182,6 +194,11 @@ impl<'a> States<'a> {
         });
         hasher.u64(if is_like_new { 0 } else { found.mode().unwrap_or_default().into() });
         Some(())
+    }
+
+    fn names(&self, dir: &Path) -> Option<Vec<(OsString, FileKind)>> {
+        let remembered = self.names.borrow().get(dir).cloned();
+        remembered.or_else(|| names(dir))
     }
 
     /// Whether the content of a file can be read.
@@ -276,11 +293,12 @@ fn number(kind: FileKind) -> u64 {
     }
 }
 
-/// The names that count in a directory, of which `names` were found.
+/// The names that count in a directory, of which `names` were found: not those of results.
 pub(crate) fn counted<'n>(
     listed: &Listed,
     names: &'n [(OsString, FileKind)],
     words: &WordFilter,
+    is_result: &dyn Fn(&OsStr) -> bool,
 ) -> Vec<&'n (OsString, FileKind)> {
-    names.iter().filter(|(name, kind)| listed.counts(name, *kind, words)).collect()
+    names.iter().filter(|(name, kind)| listed.counts(name, *kind, words) && !is_result(name)).collect()
 }

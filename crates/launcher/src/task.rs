@@ -1,6 +1,6 @@
 //! A command, and what its tool's adapter knows of it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -58,6 +58,8 @@ pub struct Task<'a> {
     pub check: &'a OutputCheck<'a>,
     /// What is known of the tool beyond what a run shows.
     pub facts: ToolFacts,
+    /// The directories of the tool's own Python modules, by their real paths.
+    pub own_dirs: Vec<PathBuf>,
     /// The target, such as `Ascend910B1`: 1 to 100 letters, digits, `_`, `-` and `.`.
     pub target: String,
     /// The name of the kernel, for reports.
@@ -70,9 +72,10 @@ pub struct ToolFacts {
     /// Paths in arguments, variables and texts only name files: the result does not depend on where the roots and the home directory lie,
     /// nor on the user's name. If not, the key has the real paths.
     pub is_movable: bool,
-    /// An old file at the path of an output has no effect: the tool replaces it.
+    /// An old file at the path of an output has no effect, nor its name in a directory: the tool replaces it.
     pub replaces_outputs: bool,
-    /// Its Python programs list directories only to find the modules that their texts name.
+    /// Python and its packages, the tool's own modules ([`own_dirs`](Task::own_dirs)) and make list other directories only to find what texts name.
+    /// The modules of its users need not: where they may list one, or import a module by a name that they compute, all names in it count.
     pub imports_by_name: bool,
 }
 
@@ -80,6 +83,15 @@ impl Task<'_> {
     /// Whether a path is an expected output.
     pub(crate) fn expects(&self, path: &Path) -> bool {
         (self.outputs)(&real_name(path))
+    }
+
+    /// Judges whether a name in a directory is that of a result that does not count there, of this task or of another, or of a log.
+    pub(crate) fn results_in(&self, dir: &Path) -> impl Fn(&OsStr) -> bool {
+        let dir = real_dir(dir);
+        move |name| {
+            let path = dir.join(name);
+            self.facts.replaces_outputs && (self.outputs)(&path) || (self.ignored)(&path)
+        }
     }
 }
 

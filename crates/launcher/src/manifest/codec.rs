@@ -4,7 +4,7 @@
 //! "opkeep manifest 1\n"
 //! flags                                  1 byte: 1 = real paths
 //! number of paths      each: root's name (1 byte of length), number of bytes shared with the last rest (2), the other bytes (2 of length)
-//! number of listings   each: the directory in the same form, flags (1 byte: 1 = by mention), number of ignored names, each (2 bytes of length)
+//! number of listings   each: the directory in the same form, flags (1 byte: 1 = by mention, 2 = by Python), number of ignored names, each (2 bytes of length)
 //! number of outputs    each: the path in the same form, what is learned of an old one (1 byte: 0 = whether it can be replaced, 1 = and its mode,
 //!                      2 = all), the mode of a new one (2; 0 if it is not learned)
 //! words                4 bytes of length: 0, or a power of two from 64 on
@@ -27,6 +27,7 @@ use crate::roots::PathName;
 const HEAD: &[u8] = b"opkeep manifest 1\n";
 const REAL_PATHS: u8 = 1;
 const BY_MENTION: u8 = 1;
+const BY_PYTHON: u8 = 2;
 /// The largest encoding, and the largest number of bytes of all paths in a decoded one.
 const MAX_BYTES: usize = 16 << 20;
 const MAX_PATH_BYTES: usize = 64 << 20;
@@ -64,9 +65,9 @@ impl Manifest {
         paths.iter().for_each(|path| put_path(&mut bytes, path, &mut last));
         put_u32(&mut bytes, listed.len());
         let mut last = Vec::new();
-        for Listed { dir, by_mention, ignored } in listed {
+        for Listed { dir, by_mention, by_python, ignored } in listed {
             put_path(&mut bytes, dir, &mut last);
-            bytes.push(if *by_mention { BY_MENTION } else { 0 });
+            bytes.push((u8::from(*by_mention) * BY_MENTION) | (u8::from(*by_python) * BY_PYTHON));
             put_u32(&mut bytes, ignored.len());
             for name in ignored {
                 put_u16(&mut bytes, name.len());
@@ -127,7 +128,11 @@ impl Manifest {
         }
         for _ in 0..count {
             let dir = path(&mut bytes, &mut last, &mut budget)?;
-            let by_mention = flag(bytes.u8()?, BY_MENTION)?;
+            let flags = bytes.u8()?;
+            if flags & !(BY_MENTION | BY_PYTHON) != 0 {
+                return Err(ManifestError::NotCanonical);
+            }
+            let (by_mention, by_python) = (flags & BY_MENTION != 0, flags & BY_PYTHON != 0);
             let (count, mut ignored) = (bytes.u32()?, Vec::new());
             for _ in 0..count {
                 let length = bytes.u16()?;
@@ -136,7 +141,7 @@ impl Manifest {
             if !ignored.is_sorted_by(|one, other| one < other) {
                 return Err(ManifestError::NotCanonical);
             }
-            listed.push(Listed { dir, by_mention, ignored });
+            listed.push(Listed { dir, by_mention, by_python, ignored });
         }
         let (count, mut old, mut last) = (bytes.u32()?, Vec::new(), Vec::new());
         if count > MAX_PATHS {
@@ -218,10 +223,16 @@ mod tests {
         ];
         paths.sort();
         let listed = vec![
-            Listed { dir: name("", b"/usr/lib/python3"), by_mention: true, ignored: Vec::new() },
+            Listed {
+                dir: name("", b"/usr/lib/python3"),
+                by_mention: true,
+                by_python: true,
+                ignored: Vec::new(),
+            },
             Listed {
                 dir: name("build", b"out"),
                 by_mention: false,
+                by_python: true,
                 ignored: vec![b"a.o".to_vec(), b"b\xff".to_vec()],
             },
         ];
@@ -249,7 +260,7 @@ mod tests {
         assert_eq!(manifest().digest().to_string(), GOLDEN);
     }
 
-    const GOLDEN: &str = "efdb14004f7aeca23167e20ab5f3ac6384546989d7badc08d64064552cf61eeb";
+    const GOLDEN: &str = "5c17315ddc4b8fe0d0c9693d475ed6edd0316ec68b53a4590d7e67cad6aabc56";
 
     #[test]
     fn damaged_manifests_are_refused_or_have_their_own_encoding() {

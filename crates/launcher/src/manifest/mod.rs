@@ -10,7 +10,7 @@ use opkeep_digest::Digest;
 use opkeep_fs::FileKind;
 use opkeep_process::Learned;
 
-pub(crate) use words::{WordFilter, Words};
+pub(crate) use words::{WordFilter, Words, words};
 
 use crate::roots::PathName;
 
@@ -35,6 +35,8 @@ pub(crate) struct Listed {
     pub(crate) dir: PathName,
     /// Whether only those names count that the texts mention: Python lists the directories in which it looks for modules.
     pub(crate) by_mention: bool,
+    /// Whether only Python listed it: compiled modules are not read there.
+    pub(crate) by_python: bool,
     /// Names that do not count: the command's own outputs, sorted.
     pub(crate) ignored: Vec<Vec<u8>>,
 }
@@ -65,13 +67,12 @@ impl Listed {
     /// Whether a name in the directory counts.
     pub(crate) fn counts(&self, name: &OsStr, kind: FileKind, words: &WordFilter) -> bool {
         let bytes = name.as_bytes();
-        if is_byte_code(bytes, kind)
+        if self.by_python && is_byte_code(bytes, kind)
             || self.ignored.binary_search_by(|known| known.as_slice().cmp(bytes)).is_ok()
         {
             return false;
         }
-        // Files of this kind name further directories with modules, whatever they are called.
-        !self.by_mention || bytes.ends_with(b".pth") || words.mention(stem(bytes))
+        !self.by_mention || is_found_by_python(bytes) || words.mention(stem(bytes))
     }
 }
 
@@ -79,6 +80,13 @@ impl Listed {
 pub(crate) fn stem(name: &[u8]) -> &[u8] {
     let end = name.iter().skip(1).position(|byte| *byte == b'.').map_or(name.len(), |at| at + 1);
     &name[..end]
+}
+
+/// Whether Python, or one of its packages, finds a file of this name in each directory of modules, without a mention.
+fn is_found_by_python(name: &[u8]) -> bool {
+    const STEMS: [&[u8]; 2] = [b"sitecustomize", b"usercustomize"];
+    const ENDS: [&[u8]; 4] = [b".pth", b".dist-info", b".egg-info", b".egg-link"];
+    STEMS.contains(&stem(name)) || ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Whether a name is that of compiled Python, which a run neither reads nor writes.

@@ -73,7 +73,8 @@ impl WordFilter {
     }
 }
 
-fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// The words of a text: runs of letters, digits and `_`.
+pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     text.split(move |byte| !is_letter(byte)).filter(|word| !word.is_empty())
 }

@@ -1,12 +1,12 @@
 //! The directories that a run listed.
 //!
-//! Python lists each directory in which it looks for modules, and takes from it only the names that it imports. So a new file with
-//! another name does not change its result. A program that takes whatever it finds in a directory, such as plugins, lists it
-//! in the same way. The two are distinguished by what was used: in a directory of modules, each name that was used is mentioned in
-//! another text that the run read, in its arguments or in its environment. Make lists a directory to look for a file, too; a makefile that
-//! takes what it finds has a pattern of names. Otherwise all names count.
+//! All names count in it, as the run found them, unless the task's adapter states more: then those of results and logs do not, since other tasks of a
+//! build write theirs into the same directory.
 //!
-//! A name that a program puts together from parts, and that was missing, is not noticed when it appears in a directory of modules.
+//! A tool can also be known to look for modules only by their names ([`imports_by_name`](crate::ToolFacts::imports_by_name)). Then only the names count
+//! that the texts mention, in a directory of modules outside of those of Python and of the tool, if each name in it that was used is mentioned
+//! in another text, in the arguments or in the environment. Make lists the directory in which it runs, even if it looks for no file there: the same
+//! applies, if `-f` names its makefile and no makefile has a pattern of names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -16,49 +16,59 @@ use std::path::{Path, PathBuf};
 use opkeep_fs::Fs;
 use opkeep_process::Program;
 
-use super::makefile::{is_make, names_its_files};
-use super::{Run, is_byte_code};
+use super::makefile::{has_named_makefile, is_make, names_its_files};
+use super::python::is_python;
+use super::{MAX_TEXT, Run, is_byte_code};
 use crate::manifest::{Listed, Words, stem};
 use crate::reason::Reason;
 use crate::result::Output;
-use crate::state::{counted, names};
+use crate::state::{States, counted, names};
 
 /// The extensions of texts in which a module can be mentioned. A text without an extension counts as well.
-const TEXTS: [&str; 9] = ["py", "json", "ini", "cfg", "toml", "txt", "pth", "sh", "mk"];
+const TEXTS: [&str; 11] = ["py", "json", "ini", "cfg", "toml", "yaml", "yml", "txt", "pth", "sh", "mk"];
 const MODULES: [&str; 4] = ["py", "so", "pyc", "pth"];
-/// The largest text that is searched for words, and the largest number of bytes of all.
-const MAX_TEXT: u64 = 8 << 20;
+/// The largest number of bytes of all texts that are searched for words.
 const MAX_TEXTS: u64 = 256 << 20;
 
 impl Run<'_> {
-    /// The directories that were listed, and the words of all texts.
-    pub(super) fn listings(&self, outputs: &[Output]) -> Result<(Vec<Listed>, Words), Reason> {
+    /// The directories that were listed, and the words of all texts. `states` remember the names that the run found.
+    pub(super) fn listings(
+        &self,
+        outputs: &[Output],
+        states: &States<'_>,
+    ) -> Result<(Vec<Listed>, Words), Reason> {
         let dirs: Vec<_> = self.seen.names.iter().filter(|(path, _)| !self.is_ignored(path)).collect();
         let by = self.listed_by();
-        let lister = |dir: &Path| by.get(dir).copied().unwrap_or(Lister::Other);
+        let lister = |dir: &Path| by.get(dir).copied().unwrap_or_default();
         let is_candidate = |dir: &Path| match lister(dir) {
-            Lister::Python => self.imports_from(dir),
-            Lister::Make => true,
-            Lister::Other => false,
+            Listers { other: true, .. } => false,
+            Listers { python: true, .. } => self.imports_from(dir) && !self.is_of_python(dir),
+            Listers { make, .. } => make,
         };
+        let are_named = dirs.iter().any(|(dir, _)| is_candidate(dir)) && self.imports_by_name();
         let read: Vec<&PathBuf> = self.seen.read.keys().collect();
-        let words = match dirs.iter().any(|(dir, _)| is_candidate(dir)) {
-            true => self.words(&read),
-            false => Some(Words::default()),
-        };
+        let words = if are_named { self.words(&read) } else { None };
         let filter = words.as_ref().map(Words::filter).unwrap_or_default();
         let mut listed = Vec::new();
         for (dir, before) in dirs {
             let by_mention = words.as_ref().is_some_and(|words| {
-                is_candidate(dir) && (lister(dir) == Lister::Make || self.uses_mentioned(dir, words, &read))
+                is_candidate(dir) && (!lister(dir).python || self.uses_mentioned(dir, words, &read))
             });
-            let entry =
-                Listed { dir: self.roots.name(dir), by_mention, ignored: self.own_names(dir, outputs) };
+            let by_python = lister(dir) == Listers { python: true, ..Listers::default() };
+            let own = self.own_names(dir, outputs);
+            let entry = |ignored| Listed { dir: self.roots.name(dir), by_mention, by_python, ignored };
             let Some(now) = names(dir) else { return Err(Reason::Changed(dir.clone())) };
-            if counted(&entry, before, &filter) != counted(&entry, &now, &filter) {
+            let is_result = self.task.results_in(dir);
+            // Apart from what the run itself wrote, no hand may have changed them.
+            let others = entry(own.clone());
+            if counted(&others, before, &filter, &is_result) != counted(&others, &now, &filter, &is_result) {
                 return Err(Reason::Changed(dir.clone()));
             }
-            listed.push(entry);
+            let replaces = self.task.facts.replaces_outputs;
+            if !replaces {
+                states.remember_names(dir, before.clone());
+            }
+            listed.push(entry(if replaces { own } else { Vec::new() }));
         }
         listed.sort_by(|one, other| one.dir.cmp(&other.dir));
         listed.dedup_by(|one, other| one.dir == other.dir);
@@ -66,24 +76,27 @@ impl Run<'_> {
     }
 
     /// The programs that listed each directory.
-    fn listed_by(&self) -> BTreeMap<&Path, Lister> {
-        let mut by = BTreeMap::new();
+    fn listed_by(&self) -> BTreeMap<&Path, Listers> {
+        let mut by: BTreeMap<&Path, Listers> = BTreeMap::new();
         for program in &self.seen.programs {
-            let lister = match () {
-                () if is_python(program) => Lister::Python,
-                () if is_make(program) && self.has_plain_makefiles(program) => Lister::Make,
-                () => Lister::Other,
-            };
+            let by_python = is_python(program);
+            let by_make = is_make(program) && self.has_plain_makefiles(program);
             for dir in &program.listed {
-                let known = by.entry(dir.as_path()).or_insert(lister);
-                *known = (*known).max(lister);
+                let known = by.entry(dir.as_path()).or_default();
+                known.python |= by_python;
+                known.make |= by_make;
+                known.other |= !by_python && !by_make;
             }
         }
         by
     }
 
-    /// Whether the makefiles of a program can be read, and name each file that they mean. One that came through a pipe is not known.
+    /// Whether the makefiles of a program are named and can be read, and name each file that they mean. One that came through a pipe is not
+    /// known.
     fn has_plain_makefiles(&self, program: &Program) -> bool {
+        if !has_named_makefile(program) {
+            return false;
+        }
         let outside = program.read.iter().skip(1).filter(|path| !self.is_ignored(path)).filter_map(|path| {
             let is_large = Fs::new().metadata(path).is_ok_and(|found| found.len() > MAX_TEXT);
             (!is_large).then(|| Fs::new().read(path, MAX_TEXT).ok())
@@ -177,20 +190,11 @@ impl Run<'_> {
     }
 }
 
-/// The programs that listed a directory, by how many of its names count then: a later one decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Lister {
+/// The programs that listed a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Listers {
+    python: bool,
     /// Make, of which all makefiles name their files.
-    Make,
-    Python,
-    Other,
-}
-
-/// Whether a program, or the interpreter of a script, is Python.
-fn is_python(program: &Program) -> bool {
-    const INTERPRETERS: usize = 3;
-    let is_python =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"python"));
-    let scripts = program.read.iter().take(if program.is_script { INTERPRETERS } else { 0 });
-    std::iter::once(&program.path).chain(scripts).any(is_python)
+    make: bool,
+    other: bool,
 }

@@ -14,6 +14,19 @@ pub(super) fn is_make(program: &Program) -> bool {
     program.path.file_name().is_some_and(|name| MAKE.iter().any(|make| name == *make))
 }
 
+/// Whether the arguments of make name its makefile: without a name, it takes the first of several that it finds.
+pub(super) fn has_named_makefile(program: &Program) -> bool {
+    /// The letters of options that have a value.
+    const WITH_VALUE: &[u8] = b"CEIOWjlo";
+    program.args.iter().skip(1).any(|arg| match arg.as_encoded_bytes() {
+        [b'-', b'-', name @ ..] => name.starts_with(b"file") || name.starts_with(b"makefile"),
+        [b'-', letters @ ..] => {
+            letters.iter().take_while(|it| !WITH_VALUE.contains(it)).any(|it| *it == b'f')
+        }
+        _ => false,
+    })
+}
+
 /// Whether a makefile names each file that it means.
 pub(super) fn names_its_files(text: &[u8]) -> bool {
     // Recipes are run by other programs.
@@ -33,6 +46,20 @@ pub(super) fn names_its_files(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_makefile_is_named_by_an_option() {
+        let is_named = |args: &str| {
+            let args = args.split(' ').map(Into::into).collect();
+            has_named_makefile(&Program { args, ..Program::default() })
+        };
+        for args in ["make -f x", "make -sf x", "make -fx", "make all --file=x", "make --makefile x"] {
+            assert!(is_named(args), "{args}");
+        }
+        for args in ["make", "make -s all", "make -Iof", "make f", "make -C f", "make --force"] {
+            assert!(!is_named(args), "{args}");
+        }
+    }
 
     #[test]
     fn patterns_are_found_outside_of_recipes() {

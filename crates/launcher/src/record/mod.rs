@@ -4,6 +4,7 @@ mod listings;
 mod makefile;
 mod outputs;
 mod place;
+mod python;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -26,6 +27,9 @@ use crate::task::{Task, real_name};
 /// is, which counts by what is read there, and which time it is.
 const SETTLED: [&str; 5] =
     ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/usr/share/zoneinfo"];
+
+/// The largest text that is searched for words.
+const MAX_TEXT: u64 = 8 << 20;
 
 /// A run that has ended with status 0.
 pub(crate) struct Run<'a> {
@@ -60,7 +64,7 @@ impl Run<'_> {
         self.check_changed()?;
         let old = self.old_outputs(&outputs, states)?;
         let looked = self.looked_at(&outputs)?;
-        let (listed, words) = self.listings(&outputs)?;
+        let (listed, words) = self.listings(&outputs, states)?;
         // The contents are read as the key has them, then each file must still be the one that was opened.
         let read = self.seen.read.keys().map(PathBuf::as_path).filter(|path| !self.is_ignored(path));
         let read: Vec<_> = read.filter(|path| !self.is_job_pipe(path)).collect();

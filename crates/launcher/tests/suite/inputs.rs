@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use opkeep_launcher::How;
+use opkeep_launcher::{How, ToolFacts};
 
 use crate::common::{Bench, Setup, set_mode, variable};
 
@@ -115,25 +115,29 @@ fn an_edited_import_is_a_miss() {
 #[test]
 fn a_new_file_counts_if_its_name_is_mentioned() {
     let bench = Bench::new();
+    let facts = ToolFacts { imports_by_name: true, replaces_outputs: true, ..ToolFacts::default() };
+    let how = |script: &str| bench.run_with(&Setup { facts, ..Setup::default() }, script).how;
     python_tree(&bench);
-    assert_eq!(bench.how(PYTHON), How::Compiled);
+    assert_eq!(how(PYTHON), How::Compiled);
     bench.write("tree/lib/unrelated_name.py", "");
     bench.write("tree/unrelated_name.py", "");
-    assert_eq!(bench.how(PYTHON), How::Hit);
+    assert_eq!(how(PYTHON), How::Hit);
     bench.write("tree/helper.py", "VALUE = 7\n");
-    assert_eq!(bench.how(PYTHON), How::Compiled);
+    assert_eq!(how(PYTHON), How::Compiled);
     assert_eq!(fs::read_to_string(bench.path("tree/out/k.txt")).unwrap(), "7");
     bench.remove("tree/helper.py");
-    assert_eq!(bench.how(PYTHON), How::Hit);
+    assert_eq!(how(PYTHON), How::Hit);
     // A directory of this name is a package.
     bench.write("tree/helper/__init__.py", "VALUE = 8\n");
-    assert_eq!(bench.how(PYTHON), How::Compiled);
+    assert_eq!(how(PYTHON), How::Compiled);
 }
 
 /// Make lists the directory in which it runs, where other tasks of a build make files meanwhile.
 #[test]
 fn a_new_file_counts_for_make_if_its_makefile_names_it() {
     let bench = Bench::new();
+    let facts = ToolFacts { imports_by_name: true, replaces_outputs: true, ..ToolFacts::default() };
+    let how = |script: &str| bench.run_with(&Setup { facts, ..Setup::default() }, script).how;
     bench.write("tree/in", "one");
     let makefile = |rule: &str| {
         format!(
@@ -141,37 +145,37 @@ fn a_new_file_counts_for_make_if_its_makefile_names_it() {
         )
     };
     let script = makefile("k1:\\n\\tcp in out/k1");
-    assert_eq!(bench.how(&script), How::Compiled);
+    assert_eq!(how(&script), How::Compiled);
     bench.write("tree/unrelated_name.json", "");
-    assert_eq!(bench.how(&script), How::Hit);
+    assert_eq!(how(&script), How::Hit);
     // Make takes it for the target, and leaves it as it is.
     bench.write("tree/k1", "");
-    assert_eq!(bench.how(&script), How::Compiled);
+    assert_eq!(how(&script), How::Compiled);
     bench.remove("tree/k1");
-    assert_eq!(bench.how(&script), How::Hit);
+    assert_eq!(how(&script), How::Hit);
     // A makefile that takes what it finds, and one outside of the work directory.
     let script = makefile("k1: $(wildcard *.json)\\n\\tcat $^ in > out/k1");
-    assert_eq!(bench.how(&script), How::Compiled);
+    assert_eq!(how(&script), How::Compiled);
     bench.write("tree/other_name.json", "found");
-    assert_eq!(bench.how(&script), How::Compiled);
-    for (text, how) in [
+    assert_eq!(how(&script), How::Compiled);
+    for (text, expected) in [
         ("all:\n\tcp in out/k1\n", How::Hit),
         ("A := $(wildcard *)\nall:\n\techo $(A) > out/k1\n", How::Compiled),
     ] {
         bench.write("tree/y.mk", text);
         fs::remove_dir_all(bench.path("tree/out")).unwrap();
         fs::create_dir(bench.path("tree/out")).unwrap();
-        assert_eq!(bench.how("make -sf y.mk"), How::Compiled);
+        assert_eq!(how("make -sf y.mk"), How::Compiled);
         bench.write(&format!("tree/third_name{}", text.len()), "");
-        assert_eq!(bench.how("make -sf y.mk"), how, "{text}");
+        assert_eq!(how("make -sf y.mk"), expected, "{text}");
     }
     // The makefile comes through a pipe, and is not known.
     let script = "printf 'all: $(wildcard *)\\n\\techo $(sort $^) > out/k1\\n' | make -sf -";
     fs::remove_dir_all(bench.path("tree/out")).unwrap();
     fs::create_dir(bench.path("tree/out")).unwrap();
-    assert_eq!(bench.how(script), How::Compiled);
+    assert_eq!(how(script), How::Compiled);
     bench.write("tree/fourth_name", "");
-    assert_eq!(bench.how(script), How::Compiled);
+    assert_eq!(how(script), How::Compiled);
 }
 
 /// A program that takes what it finds lists a directory in the same way.
@@ -216,21 +220,23 @@ fn names_in_a_directory_that_is_listed_count() {
 #[test]
 fn own_outputs_do_not_count() {
     let bench = Bench::new();
+    let facts = ToolFacts { replaces_outputs: true, ..ToolFacts::default() };
+    let how = |script: &str| bench.run_with(&Setup { facts, ..Setup::default() }, script).how;
     bench.write("tree/in", "x");
     for script in
         ["ls out > /dev/null; cat in > out/k", "[ -e out/k ]; cat in > out/k", "rm -f out/k; cp in out/k"]
     {
         fs::remove_dir_all(bench.path("tree/out")).unwrap();
         fs::create_dir(bench.path("tree/out")).unwrap();
-        assert_eq!(bench.how(script), How::Compiled, "{script}");
-        assert_eq!(bench.how(script), How::Hit, "{script}");
+        assert_eq!(how(script), How::Compiled, "{script}");
+        assert_eq!(how(script), How::Hit, "{script}");
         bench.remove("tree/out/k");
-        assert_eq!(bench.how(script), How::Hit, "{script}");
+        assert_eq!(how(script), How::Hit, "{script}");
         // A run that found an old output.
         bench.write("tree/in", script);
-        assert_eq!(bench.how(script), How::Compiled, "{script}");
+        assert_eq!(how(script), How::Compiled, "{script}");
         bench.remove("tree/out/k");
-        assert_eq!(bench.how(script), How::Hit, "{script}");
+        assert_eq!(how(script), How::Hit, "{script}");
     }
 }
 

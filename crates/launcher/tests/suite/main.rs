@@ -8,6 +8,7 @@ mod common;
 mod inputs;
 mod links;
 mod modes;
+mod modules;
 mod moved;
 mod other_processes;
 mod outputs;
