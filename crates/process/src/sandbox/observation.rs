@@ -184,6 +184,11 @@ impl Found {
         Self { kind: PathKind::Nothing, link: None }
     }
 
+    /// The state of something that is no file.
+    pub(super) const fn unknown() -> Self {
+        Self { kind: PathKind::Other { mode: 0 }, link: None }
+    }
+
     /// Looks at `path` now.
     pub fn at(path: &Path) -> Self {
         let (found, link) = metadata_and_link(path);

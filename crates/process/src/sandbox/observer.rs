@@ -26,7 +26,7 @@ use super::listing::{digest_of_names, list};
 use super::observation::{Found, in_order};
 use super::own::Own;
 use super::paths::{digest, own_text, resolved};
-use super::proc::{link, process_of, resolve};
+use super::proc::{link, process_of};
 use super::reported_calls::ReportedCalls;
 use super::writes::{Writes, just_now};
 use super::{Observation, Program};
@@ -90,6 +90,7 @@ impl Observer {
             began: Vec::new(),
             calls: ReportedCalls::default(),
             bound: BTreeSet::new(),
+            plain_dirs: BTreeSet::new(),
             denied: None,
         }));
         let shared = Arc::clone(&watch);
@@ -196,6 +197,8 @@ struct Watch {
     calls: ReportedCalls,
     /// The names of local sockets of the programs that are no paths.
     bound: BTreeSet<Vec<u8>>,
+    /// Directories that are no links, and none is on the way to them.
+    plain_dirs: BTreeSet<PathBuf>,
     /// The error with which the call fails that is looked at.
     denied: Option<i32>,
 }
@@ -286,7 +289,7 @@ impl Watch {
             _ => {}
         }
         let name = waiting.name()?;
-        let path = match resolve(waiting, waiting.dir(), name)? {
+        let path = match self.resolve(waiting, waiting.dir(), name)? {
             Some(path) => path,
             // An open file gets a name: nothing is known of its content.
             None if call == Call::Rename => return self.rename(waiting, None),
@@ -295,6 +298,9 @@ impl Watch {
             None => return Err(io::Error::other("a program without a name was executed")),
         };
         let path = self.as_self_path(path);
+        if matches!(call, Call::MakeSpecial | Call::Remove | Call::Rename) {
+            self.plain_dirs.clear();
+        }
         self.note_call(waiting, call, &path)?;
         match call {
             Call::Exec => self.execute(waiting, &path),

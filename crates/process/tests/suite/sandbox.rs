@@ -319,6 +319,68 @@ fn the_environment_of_another_process_counts() {
     assert_eq!(inputs.uncovered(&more).into_iter().collect::<Vec<_>>(), [path.as_path()]);
 }
 
+/// The observer would find another file there than the program.
+#[test]
+fn links_into_proc_are_no_files() {
+    let bench = Bench::new();
+    bench.write("a", "");
+    bench.write("d/a", "");
+    let links = [("/proc/self/cwd/a", "one"), ("one", "two"), ("/dev/fd", "fds"), ("/proc/self/cwd", "dir")];
+    for (target, name) in links {
+        symlink(target, bench.path(name)).unwrap();
+    }
+    for (script, link) in [
+        ("cd {}/d; cat {}/one", "one"),
+        ("cd {}/d; cat ../two", "two"),
+        ("cd {}/d; [ -e {}/d/../dir/a ]", "dir"),
+        ("cat {}/fds/0 < {}/a", "fds"),
+    ] {
+        let (_, seen) = bench.observe(script);
+        let refused = Inputs::of(&[&seen], &files);
+        assert!(
+            matches!(&refused, Err(InputsError::NotAFile(path)) if *path == bench.path(link)),
+            "{script}: {refused:?}"
+        );
+    }
+    // By their own names, they are followed as the program follows them.
+    for (script, name) in
+        [("cd {}/d; cat /proc/self/cwd/a", "d/a"), ("cd {}/d; cat /tmp/../proc/self/cwd/a", "d/a")]
+    {
+        let (_, seen) = bench.observe(script);
+        Inputs::of(&[&seen], &files).unwrap();
+        assert!(seen.read.contains_key(&bench.path(name)), "{script}: {:?}", seen.read.keys());
+    }
+    let (_, seen) = bench.observe("cat /etc/mtab > /dev/null");
+    Inputs::of(&[&seen], &files).unwrap();
+    // A directory that becomes such a link.
+    let (_, seen) =
+        bench.observe("mkdir {}/new; cat {}/new/a; rmdir {}/new; ln -s /proc/self/cwd {}/new; cat {}/new/a");
+    assert!(
+        matches!(Inputs::of(&[&seen], &files), Err(InputsError::NotAFile(path)) if path == bench.path("new"))
+    );
+}
+
+/// Its open files and its working directory are in no key.
+#[test]
+fn a_way_through_another_process_is_named() {
+    let bench = Bench::new();
+    bench.write("a", "data\n");
+    let this = std::process::id();
+    let file = fs::File::open(bench.path("a")).unwrap();
+    let number = std::os::fd::AsRawFd::as_raw_fd(&file);
+    for script in [
+        format!("cat /proc/{this}/fd/{number}"),
+        format!("readlink /proc/{this}/cwd"),
+        format!("cat /proc/{this}/root{{}}/a"),
+    ] {
+        let (_, seen) = bench.observe(&script);
+        let peers: Vec<_> = seen.peers.iter().map(ToString::to_string).collect();
+        assert_eq!(peers, [format!("/proc/{this}")], "{script}");
+    }
+    let (ended, seen) = bench.observe("cat /proc/$$/root{}/a; cat /proc/self/fd/0; (cat /proc/$$/cwd/../a)");
+    assert_eq!((ended.output.as_str(), seen.peers.len()), ("data\ndata\n", 0), "{:?}", seen.peers);
+}
+
 #[test]
 fn inherited_descriptors_are_closed() {
     let bench = Bench::new();

@@ -8,7 +8,7 @@ use opkeep_fs::Fs;
 use super::Watch;
 use crate::ffi::{Call, Waiting};
 use crate::sandbox::peers::{Address, Peer, is_log, is_name_service};
-use crate::sandbox::proc::{link, resolve};
+use crate::sandbox::proc::link;
 use crate::sandbox::{Found, Unkeyed};
 
 impl Watch {
@@ -57,7 +57,7 @@ impl Watch {
         for address in waiting.addresses()? {
             match Address::of(&address) {
                 Address::Path(name) => {
-                    let Some(path) = resolve(waiting, None, name)? else { continue };
+                    let Some(path) = self.resolve(waiting, None, name)? else { continue };
                     match binds {
                         true => self.bind(waiting, path)?,
                         false => self.connect(waiting, path)?,

@@ -11,7 +11,6 @@ use crate::sandbox::Found;
 use crate::sandbox::listing::all_below;
 use crate::sandbox::own::state;
 use crate::sandbox::paths::{named, resolved};
-use crate::sandbox::proc::resolve;
 
 /// The largest number of files in a directory that the programs move out of the work directory.
 const MAX_MOVED: usize = 10_000;
@@ -68,7 +67,7 @@ impl Watch {
     /// Records the new name of a file: `old`, or an open file.
     pub(super) fn rename(&mut self, waiting: &Waiting, old: Option<&Path>) -> io::Result<()> {
         let (dir, name) = waiting.new_name()?;
-        let Some(new) = resolve(waiting, dir, name)? else { return Ok(()) };
+        let Some(new) = self.resolve(waiting, dir, name)? else { return Ok(()) };
         self.note_rename(waiting, old, &new);
         let is_own = old.is_some_and(|old| self.is_in_work_dir(old) || self.is_created(old));
         let is_whole = |path: &Path| self.is_in_work_dir(path) || self.writes.is_whole(path);

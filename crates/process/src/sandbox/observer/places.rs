@@ -1,12 +1,41 @@
 //! Where a path leads.
 
+use std::ffi::OsString;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use opkeep_fs::Fs;
 
 use super::Watch;
+use crate::ffi::Waiting;
+use crate::sandbox::Found;
+use crate::sandbox::peers::Peer;
+use crate::sandbox::proc::{Named, resolve};
 
 impl Watch {
+    /// The absolute path that a call names relative to the descriptor `dir`; `None` if it names none.
+    pub(super) fn resolve(
+        &mut self,
+        waiting: &Waiting,
+        dir: Option<i32>,
+        name: OsString,
+    ) -> io::Result<Option<PathBuf>> {
+        let Named { path, processes, link } = resolve(waiting, dir, name, &mut self.plain_dirs)?;
+        for process in processes {
+            let is_observed = self.order.contains_key(&process)
+                || self.threads.values().any(|known| *known == process)
+                || self.process(waiting)? == process;
+            if !is_observed {
+                self.seen.peers.insert(Peer::File(PathBuf::from(format!("/proc/{process}"))));
+            }
+        }
+        if let Some(link) = link {
+            // A link has no content of its own, and where it leads is not the same for any two processes.
+            self.seen.read.insert(link, Found::unknown());
+        }
+        Ok(path)
+    }
+
     /// Replaces an observed process's number in a path below `/proc` by `self`, which is the same for each run.
     pub(super) fn as_self_path(&self, path: PathBuf) -> PathBuf {
         let Ok(below) = path.strip_prefix("/proc") else { return path };
