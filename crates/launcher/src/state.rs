@@ -26,6 +26,10 @@ const TEXT_HEAD: u64 = 8 << 10;
 /// as in `/dev/shm`; what is no file counts by its kind there.
 const STATE_OF_THE_MACHINE: [&str; 2] = ["/proc", "/sys"];
 
+/// The properties of the processor, by which programs choose instructions. They count without those that change all the time.
+pub(crate) const PROCESSOR: &str = "/proc/cpuinfo";
+const MOMENTARY: [&str; 5] = ["cpu MHz", "bogomips", "BogoMIPS", "clock", "timebase"];
+
 /// The states of paths, each looked at once. Lives for one look-up.
 pub(crate) struct States<'a> {
     pub(crate) roots: &'a Roots,
@@ -234,6 +238,9 @@ impl<'a> States<'a> {
     }
 
     fn look(&self, path: &Path) -> State {
+        if path == Path::new(PROCESSOR) {
+            return processor();
+        }
         if STATE_OF_THE_MACHINE.iter().any(|dir| path.starts_with(dir) && path != Path::new(dir)) {
             return State { link: None, kind: Kind::Other { mode: 0 } };
         }
@@ -270,6 +277,23 @@ impl<'a> States<'a> {
     }
 }
 
+fn processor() -> State {
+    let kind = match Fs::new().read_text(Path::new(PROCESSOR), MAX_TEXT) {
+        Ok(text) => Kind::File {
+            content: Content::Plain(Digest::of(lasting_lines(&text).as_bytes())),
+            mode: 0o100_444,
+        },
+        Err(_) => Kind::Missing,
+    };
+    State { link: None, kind }
+}
+
+/// The lines that are the same whenever they are read on one machine.
+fn lasting_lines(text: &str) -> String {
+    let lines = text.split_inclusive('\n');
+    lines.filter(|line| !MOMENTARY.iter().any(|name| line.starts_with(name))).collect()
+}
+
 /// Whether a file begins like a text. The digests of other files are remembered, and they are not read here.
 fn is_text(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
@@ -301,4 +325,21 @@ pub(crate) fn counted<'n>(
     is_result: &dyn Fn(&OsStr) -> bool,
 ) -> Vec<&'n (OsString, FileKind)> {
     names.iter().filter(|(name, kind)| listed.counts(name, *kind, words) && !is_result(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The speed of a processor changes from one moment to the next; its instructions and their number do not.
+    #[test]
+    fn the_processor_counts() {
+        let text =
+            "processor\t: 0\nmodel name\t: X\ncpu MHz\t\t: 2800.1\nflags\t\t: fpu avx2\nbogomips\t: 5600\n";
+        let other = text.replace("2800.1", "1200.7").replace("5600", "5601");
+        assert_eq!(lasting_lines(text), lasting_lines(&other));
+        assert_eq!(lasting_lines(text), "processor\t: 0\nmodel name\t: X\nflags\t\t: fpu avx2\n");
+        let kind = processor().kind;
+        assert!(matches!(kind, Kind::File { .. }) && processor().kind == kind);
+    }
 }

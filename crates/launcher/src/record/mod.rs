@@ -5,10 +5,10 @@ mod makefile;
 mod outputs;
 mod place;
 mod python;
+mod this_machine;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use opkeep_process::{Found, Observation, Peer, Unkeyed};
@@ -20,7 +20,7 @@ use crate::manifest::{Manifest, Words};
 use crate::reason::Reason;
 use crate::result::{Output, OutputContent, StoredResult, encode_text};
 use crate::roots::{Roots, Segment};
-use crate::state::States;
+use crate::state::{PROCESSOR, States};
 use crate::task::{Task, real_name};
 
 /// Files that do not count for a tool whose results depend neither on the user's name nor on where the home directory lies: they say where it
@@ -71,11 +71,14 @@ impl Run<'_> {
         if let Some(path) = read.iter().find(|path| !states.is_readable(path)) {
             return Err(Reason::Unreadable((*path).to_owned()));
         }
-        let paths: BTreeSet<_> = read
+        let mut paths: BTreeSet<_> = read
             .into_iter()
             .chain(looked.iter().map(|(path, _)| *path))
             .map(|path| self.roots.name(path))
             .collect();
+        if self.asks_for_processor() {
+            paths.insert(self.roots.name(Path::new(PROCESSOR)));
+        }
         let mut manifest = Manifest {
             has_real_paths: false,
             paths: paths.into_iter().collect(),
@@ -107,11 +110,7 @@ impl Run<'_> {
         if let Some(peer) = self.seen.peers.iter().find(|peer| !is_job_pipe(peer)) {
             return Err(Reason::OtherProcess(peer.to_string()));
         }
-        let args = self.seen.programs.iter().flat_map(|program| &program.args).chain(&self.task.run.args);
-        if let Some(arg) = args.into_iter().find(|arg| means_this_machine(arg.as_bytes())) {
-            return Err(Reason::ThisMachine(arg.to_string_lossy().into_owned()));
-        }
-        Ok(())
+        self.check_machine()
     }
 
     /// Whether a path had two states during the run, by another hand. What the command itself wrote changed by its own.
@@ -222,6 +221,12 @@ impl Run<'_> {
         self.seen.written.contains_key(path) && self.is_left_out(path)
     }
 
+    /// Whether the run read the properties of the processor.
+    fn asks_for_processor(&self) -> bool {
+        let path = Path::new(PROCESSOR);
+        self.seen.read.contains_key(path) || self.seen.looked_at.contains_key(path)
+    }
+
     fn is_job_pipe(&self, path: &Path) -> bool {
         job_pipe(self.env) == Some(path)
     }
@@ -236,11 +241,6 @@ impl Run<'_> {
         };
         self.texts.into_iter().any(is_shown)
     }
-}
-
-/// Whether an argument is `-march=native` or the like.
-fn means_this_machine(arg: &[u8]) -> bool {
-    arg.starts_with(b"-m") && arg.ends_with(b"=native")
 }
 
 /// Whether a path is that of compiled Python, which the launcher keeps programs from reading.

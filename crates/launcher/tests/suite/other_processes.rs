@@ -97,3 +97,19 @@ fn a_file_in_another_root_is_not_mistaken() {
         }
     }
 }
+
+/// A program that opens a file to append to it learns how long it is.
+#[test]
+fn the_length_of_a_file_that_is_appended_to_counts() {
+    let bench = Bench::new();
+    let script = "python3 -c 'f = open(\"log\", \"ab\"); open(\"out/k\", \"w\").write(str(f.tell()))'";
+    for text in ["12345", "1234567"] {
+        bench.write("tree/log", text);
+        // What has changed a moment before counts as written.
+        thread::sleep(std::time::Duration::from_millis(40));
+        for expected in [How::Compiled, How::Hit] {
+            assert_eq!(bench.how(script), expected, "{text}");
+            assert_eq!(fs::read_to_string(bench.path("tree/out/k")).unwrap(), text.len().to_string());
+        }
+    }
+}

@@ -75,6 +75,32 @@ fn what_no_key_covers_is_not_kept() {
     }
 }
 
+/// An argument may be in a file, and that may be in another.
+#[test]
+fn the_instructions_of_this_machine_are_in_no_key() {
+    let bench = Bench::new();
+    bench.write("tree/k.c", "int k;\n");
+    bench.write("tree/options", "-O2 -march=native");
+    bench.write("tree/above", "'@options'");
+    bench.write("tree/clang.cfg", "# \n-march=native\n");
+    for script in [
+        "cc @options -c k.c -o out/k.o",
+        "cc @above -c k.c -o out/k.o",
+        "cp options \"$TMPDIR/x\"; cc @\"$TMPDIR/x\" -c k.c -o out/k.o",
+        "cd out; cc @../options -c ../k.c -o k.o",
+        "cat clang.cfg > out/k",
+    ] {
+        let reason = reason(bench.how(script));
+        assert_eq!(reason, Reason::ThisMachine("-march=native".to_owned()), "{script}");
+    }
+    bench.write("tree/options", "-O2");
+    assert_eq!(bench.how("cc @options -c k.c -o out/k.o"), How::Compiled);
+    // What a program learns of the processor from a file counts.
+    let bench = Bench::new();
+    let script = "grep -E '^(model name|flags|Features|CPU part)' /proc/cpuinfo > out/k || true";
+    assert_eq!((bench.how(script), bench.how(script)), (How::Compiled, How::Hit));
+}
+
 #[test]
 fn logs_and_compiled_python_are_allowed() {
     let bench = Bench::new();

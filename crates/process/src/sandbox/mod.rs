@@ -42,6 +42,7 @@ mod paths;
 mod peers;
 mod proc;
 mod reported_calls;
+mod response_files;
 mod unkeyed;
 mod writes;
 

@@ -98,6 +98,8 @@ pub struct Program {
     pub path: PathBuf,
     /// Its arguments, with its name.
     pub args: Vec<OsString>,
+    /// The words of files that its arguments name by `@`.
+    pub file_args: Vec<OsString>,
     /// Files that it read, in the order of their first use: itself, its interpreters, and those that it opened.
     pub read: Vec<PathBuf>,
     /// Digests of the files in the work directory that it read, as of their opening.

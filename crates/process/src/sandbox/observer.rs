@@ -28,6 +28,7 @@ use super::own::Own;
 use super::paths::{digest, own_text, resolved};
 use super::proc::{link, process_of};
 use super::reported_calls::ReportedCalls;
+use super::response_files;
 use super::writes::{Writes, just_now};
 use super::{Observation, Program};
 use crate::ffi::{Call, Listener, Received, Waiting, can_listen};
@@ -359,8 +360,10 @@ impl Watch {
         if found.gives_rights() {
             self.seen.refused.get_or_insert(path.to_owned());
         }
-        let mut program =
-            Program { path: path.to_owned(), args: waiting.program_args()?, ..Program::default() };
+        let args = waiting.program_args()?;
+        let dir = link(Path::new(&format!("/proc/{}/cwd", waiting.thread))).unwrap_or_default();
+        let file_args = response_files::words(&args, &dir)?;
+        let mut program = Program { path: path.to_owned(), args, file_args, ..Program::default() };
         let mut next = Some(path.to_owned());
         for _ in 0..MAX_INTERPRETERS {
             let Some(file) = next.take() else { break };
