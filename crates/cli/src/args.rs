@@ -6,7 +6,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     build, bundle, clear, completions, config, diff, doctor, explain, gc, import, inspect, key, ls, man, opc,
-    remote, repair, report, run, stats, targets, verify,
+    package, remote, repair, report, run, stats, targets, verify,
 };
 use crate::flags::ENVIRONMENT;
 use crate::ui::config::{ColorMode, UiArgs};
@@ -135,6 +135,7 @@ pub(crate) enum Command {
     Remote(remote::Args),
     Opc(Box<opc::Args>),
     Shim(opc::ShimArgs),
+    Package(package::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -163,6 +164,7 @@ impl Command {
             Self::Remote(args) => remote::run(args, output),
             Self::Opc(args) => opc::run(args, output),
             Self::Shim(args) => opc::run_shim(args, output),
+            Self::Package(args) => package::run(args, output),
             Self::Completions(args) => completions::run(args, Args::command(), output),
             Self::Man(args) => man::run(args, Args::command(), output),
         }
@@ -176,6 +178,7 @@ impl Command {
                 | Self::Doctor(_)
                 | Self::Key(_)
                 | Self::Shim(_)
+                | Self::Package(_)
                 | Self::Completions(_)
                 | Self::Man(_)
         )

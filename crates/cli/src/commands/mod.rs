@@ -17,6 +17,7 @@ pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod misses;
 pub(crate) mod opc;
+pub(crate) mod package;
 pub(crate) mod remote;
 pub(crate) mod repair;
 pub(crate) mod report;

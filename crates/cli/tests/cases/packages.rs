@@ -12,6 +12,7 @@ use opkeep_testkit::far_dir;
 use opkeep_testkit::toolkit::package::{
     PackageInstallation, PackageToolkit, Project, ProjectTask, ProjectTree, tools,
 };
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::common::Place;
@@ -21,12 +22,13 @@ type Test = fn() -> Result<(), Failed>;
 pub(crate) fn trials() -> Vec<Trial> {
     // clang, a linker, objdump and make.
     let has_tools = tools().is_some();
-    let tests: [(&str, bool, Test); 5] = [
+    let tests: [(&str, bool, Test); 6] = [
         (
             "three_kinds_of_builds_compile_nothing_twice",
             has_tools,
             three_kinds_of_builds_compile_nothing_twice,
         ),
+        ("build_trees_of_all_kinds_agree", has_tools, build_trees_of_all_kinds_agree),
         ("two_builds_at_once_compile_each_task_once", has_tools, two_builds_at_once_compile_each_task_once),
         ("a_change_of_one_source_compiles_its_tasks", has_tools, a_change_of_one_source_compiles_its_tasks),
         ("what_is_not_cached_runs_as_it_is", true, what_is_not_cached_runs_as_it_is),
@@ -119,6 +121,7 @@ fn three_kinds_of_builds_compile_nothing_twice() -> Result<(), Failed> {
         build(&second, 2);
         assert_eq!(bench.compiles(), 0, "{number}");
         assert_eq!(kernels(&second.tasks().unwrap()), built, "{number}");
+        verified(&bench, &second.build_dir());
         // Without the links on PATH.
         let plain = kind.write(&bench.at.join(format!("{number}/plain")), &bench.installed).unwrap();
         build(&plain, 4);
@@ -129,6 +132,57 @@ fn three_kinds_of_builds_compile_nothing_twice() -> Result<(), Failed> {
     let listed = bench.place.run(&["ls", "--cache-dir", "store", "--format", "json"]).ended_with(0).json();
     let of_opc = listed["kernels"].as_array().unwrap().iter().filter(|kernel| kernel["framework"] == "opc");
     assert!(of_opc.count() >= 8, "{listed}");
+    Ok(())
+}
+
+/// The result of the check of a build tree, whose files agree.
+fn verified(bench: &Bench, build: &Path) -> Value {
+    let args = ["package", "verify", build.to_str().unwrap(), "--format", "json"];
+    let report = bench.place.run(&args).ended_with(0).json();
+    let counts = &report["counts"];
+    // Deterministic twins are called otherwise than their kernels, which is a note.
+    assert_eq!((&counts["error"], &counts["warning"]), (&0.into(), &0.into()), "{report}");
+    report
+}
+
+/// Kernels for several units, deterministic twins and relocatable ones.
+fn build_trees_of_all_kinds_agree() -> Result<(), Failed> {
+    let bench = Bench::new();
+    let units = ["ascend910b", "ascend910_93"];
+    for (number, project) in [
+        Project::vllm().units(&units).relocatable(),
+        Project::nn().units(&units),
+        Project::msopgen().units(&units),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let project = bench.project(project, &format!("project{number}"));
+        build(&project, 4);
+        let report = verified(&bench, &project.build_dir());
+        let units = report["packages"][0]["units"].as_array().unwrap();
+        assert_eq!(units.len(), 2, "{report}");
+        let of_tasks = project.tasks().unwrap().len();
+        let kernels = report["kernels"].as_u64().unwrap();
+        // Deterministic twins have no task of their own.
+        assert!(usize::try_from(kernels).unwrap() >= of_tasks, "{kernels} {of_tasks}");
+        if number > 0 {
+            continue;
+        }
+        // A kernel that is damaged after the build, and one that is lost.
+        let tasks = project.tasks().unwrap();
+        let [object, json] = tasks[0].files();
+        let mut bytes = fs::read(&object).unwrap();
+        bytes[100] ^= 1;
+        fs::write(&object, bytes).unwrap();
+        tasks[1].files().iter().for_each(|file| fs::remove_file(file).unwrap());
+        let build = project.build_dir();
+        let ran = bench.place.run(&["package", "verify", build.to_str().unwrap()]).ended_with(1);
+        let (damaged, lost) = (json.display().to_string(), tasks[1].files()[1].display().to_string());
+        let lost = lost.rsplit('/').next().unwrap().to_owned();
+        let ran = ran.prints(&format!("{damaged}: OPV005")).prints(&lost).prints("and there is no such file");
+        ran.prints("1 refused");
+    }
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
+use opkeep_testkit::toolkit::package::VendorPackage;
 use serde_json::Value;
 
 use crate::common::{Place, Ran, SQUARE, files, square_of};
@@ -176,6 +177,9 @@ fn json_fields_are_unchanged() {
     ] {
         run(args);
     }
+    let package = VendorPackage::write(&place.path("vendors/vendor")).unwrap();
+    fs::remove_file(package.file(&format!("{}.o", VendorPackage::add("ascend910b", "float16")))).unwrap();
+    run(&["package", "verify", "vendors"]);
     let text: String = fields.0.iter().map(|line| format!("{line}\n")).collect();
     compare("json.txt", &text);
 }
@@ -253,6 +257,11 @@ fn error_texts_are_unchanged() {
         &["build", SQUARE, "--target", "cpu", "--remote-mode", "all"],
         &["build", SQUARE, "--target", "cpu", "--remote-namespace", "a/b"],
         &["stats"],
+        &["package"],
+        &["package", "verify"],
+        &["package", "verify", "missing"],
+        &["package", "verify", "notes.txt"],
+        &["package", "verify", "empty"],
         &["bundle"],
         &["bundle", "export"],
         &["bundle", "export", "--output", "tmp"],

@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use opkeep_testkit::caches::{Rank, age, cann_kernel};
+use opkeep_testkit::toolkit::package::VendorPackage;
 use opkeep_testkit::toolkit::{Part, Toolkit, Vendor, python};
 use serde_json::Value;
 
@@ -209,7 +210,20 @@ fn removed(checker: &mut Checker) {
     assert!(made.success());
     run(checker, &place, "diff", &["diff", "pipes", "pipes"]);
     run(checker, &place, "shim install", &["shim", "install", "shims"]);
+    packages(checker, &place);
     run(checker, &place, "man", &["man", "pages"]);
+}
+
+/// Packages whose files agree, and do not.
+fn packages(checker: &mut Checker, place: &Place) {
+    let package = VendorPackage::write(&place.path("vendors/vendor")).unwrap();
+    run(checker, place, "package verify", &["package", "verify", "vendors"]);
+    fs::remove_file(package.file(&format!("{}.o", VendorPackage::add("ascend910b", "float16")))).unwrap();
+    run(checker, place, "package verify", &["package", "verify", "vendors"]);
+    run(checker, place, EARLY, &["package", "verify", "pipes"]);
+    // Directories that are nested too deep.
+    fs::create_dir_all(package.file(&"d/".repeat(45))).unwrap();
+    run(checker, place, "package verify", &["package", "verify", "vendors"]);
 }
 
 /// Builds, runs, and stores of every state.

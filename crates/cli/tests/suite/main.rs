@@ -76,6 +76,7 @@ mod no_locks;
 mod odd_places;
 #[cfg(test)]
 mod options;
+mod package;
 #[cfg(test)]
 mod poison;
 mod progress;

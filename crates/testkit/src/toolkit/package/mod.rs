@@ -60,6 +60,7 @@ mod operators;
 mod plan;
 mod project;
 mod tools;
+mod vendor;
 
 pub use installation::PackageInstallation;
 pub use log::ToolRun;
@@ -67,3 +68,4 @@ pub use operators::{OPERATORS, Operator};
 pub use plan::PackageToolkit;
 pub use project::{Project, ProjectTask, ProjectTree, System};
 pub use tools::{MachineTools, tools};
+pub use vendor::VendorPackage;

@@ -8,6 +8,8 @@ import json
 import os
 import sys
 
+CORES = {"MIX": 0, "AiCore": 1, "VectorCore": 2}
+
 
 def write_indexes(folder, unit):
     config, every, parts = os.path.join(folder, "config", unit), {}, {}
@@ -18,7 +20,8 @@ def write_indexes(folder, unit):
             if not name.endswith(".json"):
                 continue
             with open(os.path.join(folder, unit, op, name), encoding="utf-8") as file:
-                support = json.load(file)["supportInfo"]
+                fields = json.load(file)
+            support = fields["supportInfo"]
             path = "%s/%s/%s" % (unit, op, name)
             support["binInfo"] = {"jsonFilePath": path}
             is_part = name.endswith("_relocatable.json")
@@ -26,7 +29,8 @@ def write_indexes(folder, unit):
                 entries.append(support)
             listed = (parts if is_part else every).setdefault(name.split("_")[0], {
                 "dynamicRankSupport": True, "simplifiedKeyMode": 0, "binaryList": []})
-            listed["binaryList"].append({"coreType": 0, "simplifiedKey": support.get("simplifiedKey"),
+            listed["binaryList"].append({"coreType": CORES.get(fields.get("coreType"), -1),
+                                         "simplifiedKey": support.get("simplifiedKey"),
                                          "binPath": path[:-4] + "o", "jsonPath": path})
         write(os.path.join(config, op + ".json"), {"binList": entries})
     write(os.path.join(config, "binary_info_config.json"), every)

@@ -1,0 +1,13 @@
+//! Packages that agree, packages that are damaged in every way, and genuine ones.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod genuine;
+mod hostile;
+mod mutations;
+
+fn main() -> std::process::ExitCode {
+    let arguments = libtest_mimic::Arguments::from_args();
+    let trials = [mutations::trials(), hostile::trials(), genuine::trials()];
+    libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit_code()
+}
