@@ -69,7 +69,7 @@ pub use fork_safe::ForkSafeCell;
 pub use limits::{has_no_locks, is_out_of_files, max_open_files};
 pub use lock::{FileLock, LockFile, TryLock};
 pub use open_files::OpenFiles;
-pub use output::OutputFile;
+pub use output::{OutputFile, PreparedFile};
 pub use parallel::{Mapped, map};
 pub use private::{NotPrivate, private_dir, private_user_dir};
 pub use process::{ForkMark, ProcessId, at_exit, thread_number, without_fork};

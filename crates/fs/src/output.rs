@@ -62,16 +62,48 @@ impl Fs {
     }
 }
 
+/// A new file in an open directory that has all of its bytes and no name yet. Removed when dropped, unless it was published.
+pub struct PreparedFile<'d> {
+    new: NewFile,
+    /// The name that it gets, by the descriptor of its directory.
+    path: PathBuf,
+    watch: &'d Watch,
+}
+
 impl Dir {
-    /// Replaces the file called `name` by one with these bytes and exactly this mode, whatever the umask. A link of that name is replaced, not
-    /// followed. At each moment the name has all of the old bytes, or all of the new ones.
+    /// Prepares a file with these bytes and exactly this mode, whatever the umask, to be called `name`.
     ///
     /// # Errors
-    /// That of the system. What has the name stays. Without `/proc`, no file can be replaced.
-    pub fn replace_with_mode(&self, name: impl AsRef<OsStr>, pieces: &[&[u8]], mode: u32) -> io::Result<()> {
+    /// That of the system. Without `/proc`, no file can be prepared.
+    pub fn prepare(
+        &self,
+        name: impl AsRef<OsStr>,
+        pieces: &[&[u8]],
+        mode: u32,
+    ) -> io::Result<PreparedFile<'_>> {
         // By its descriptor, so that it is this directory, whatever has its path by now.
         let dir = PathBuf::from(format!("/proc/self/fd/{}", self.as_fd().as_raw_fd()));
-        Fs::watched_by(self.watch()).replace_with_mode(&dir.join(name.as_ref()), pieces, mode)
+        let path = dir.join(name.as_ref());
+        let new = Fs::watched_by(self.watch()).new_file(&path, pieces, mode, true)?;
+        Ok(PreparedFile { new, path, watch: self.watch() })
+    }
+}
+
+impl PreparedFile<'_> {
+    /// Gives it its name. A file of that name is replaced, and so is a link, which is not followed. At each moment the name has all of the old
+    /// bytes, or all of the new ones.
+    ///
+    /// # Errors
+    /// That of the system. What has the name stays.
+    pub fn publish(self) -> io::Result<()> {
+        self.watch.permit(FsOp::Rename, &self.new.path(), Some(&self.path), 0)?;
+        self.new.publish(&self.path)
+    }
+}
+
+impl fmt::Debug for PreparedFile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedFile").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -144,7 +176,9 @@ mod tests {
                 "link" => symlink(&kept, sub.join(name)).unwrap(),
                 _ => {}
             }
-            dir.replace_with_mode(name, &[b"of ", b"now"], 0o622).unwrap();
+            let prepared = dir.prepare(name, &[b"of ", b"now"], 0o622).unwrap();
+            assert_ne!(std::fs::read_to_string(sub.join(name)).unwrap_or_default(), "of now");
+            prepared.publish().unwrap();
             let found = std::fs::symlink_metadata(sub.join(name)).unwrap();
             assert!(found.is_file() && found.permissions().mode() & 0o7777 == 0o622, "{name}");
             assert_eq!(std::fs::read_to_string(sub.join(name)).unwrap(), "of now");
@@ -152,9 +186,11 @@ mod tests {
         // The directory has another name by now, and its old name is another directory's.
         std::fs::rename(&sub, temp.path().join("moved")).unwrap();
         symlink(temp.path(), &sub).unwrap();
-        dir.replace_with_mode("kept", &[b"x"], 0o644).unwrap();
+        dir.prepare("kept", &[b"x"], 0o644).unwrap().publish().unwrap();
         assert_eq!(std::fs::read_to_string(&kept).unwrap(), "of before");
         assert_eq!(std::fs::read_dir(temp.path().join("moved")).unwrap().count(), 4);
-        dir.replace_with_mode("..", &[b"x"], 0o644).unwrap_err();
+        dir.prepare("..", &[b"x"], 0o644).and_then(PreparedFile::publish).unwrap_err();
+        drop(dir.prepare("dropped", &[b"x"], 0o644).unwrap());
+        assert_eq!(std::fs::read_dir(temp.path().join("moved")).unwrap().count(), 4);
     }
 }

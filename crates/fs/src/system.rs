@@ -352,6 +352,19 @@ impl Fs {
     }
 
     fn replace_by(&self, path: &Path, pieces: &[&[u8]], mode: u32, is_exact: bool) -> io::Result<()> {
+        let new = self.new_file(path, pieces, mode, is_exact)?;
+        self.watch.permit(FsOp::Rename, &new.path(), Some(path), 0)?;
+        new.publish(path)
+    }
+
+    /// A file with these bytes that can get the name `path`; with exactly this mode if it `is_exact`.
+    pub(crate) fn new_file(
+        &self,
+        path: &Path,
+        pieces: &[&[u8]],
+        mode: u32,
+        is_exact: bool,
+    ) -> io::Result<NewFile> {
         let dir = path.parent().ok_or_else(|| io::Error::other("this is no file's name"))?;
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
         self.watch.may(FsOp::Create, path)?;
@@ -364,8 +377,7 @@ impl Fs {
             self.watch.may(FsOp::SetMode, &new.path())?;
             new.file().set_permissions(Permissions::from_mode(mode))?;
         }
-        self.watch.permit(FsOp::Rename, &new.path(), Some(path), 0)?;
-        new.publish(path)
+        Ok(new)
     }
 
     /// Sets the mode of the file or directory that `path` leads to.

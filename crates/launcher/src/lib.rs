@@ -18,6 +18,10 @@
 //! * **Each variable counts**, or the command does not get it ([`INERT`]). A caller can name others that have no effect.
 //! * **Names in directories** count, as the command found them. What an adapter states of its tool ([`ToolFacts`]) makes exceptions: the names of
 //!   results, and in directories of modules those that no text mentions.
+//! * **Old outputs** count by their kind and mode, as far as the command learns them: `mkdir` fails where a directory is, a file that is truncated keeps
+//!   its mode. So do the states of paths at which the command makes a lock or a temporary file. A run that looks at an old output is not kept.
+//! * **Nothing of a user is lost.** A result is written where each output is missing or a plain file of this user with one name, and no link is on the
+//!   way; elsewhere, the command runs.
 //! * **Roots** ([`Roots`]) are directories that may lie elsewhere in another build of a tool that is known to be movable. Their paths are replaced by
 //!   names in arguments, variables and texts below roots. If an output shows a path, a C text has one, or the command leaves a root by a relative
 //!   path, the key has the real paths. How roots lie to each other is in each key.

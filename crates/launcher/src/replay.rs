@@ -1,10 +1,12 @@
 //! Writes the outputs of a stored result.
 
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use opkeep_fs::{Fs, RootedFs};
+use opkeep_fs::{Dir, Fs, RootedFs};
 use rustix::process::geteuid;
 
 use crate::result::{Output, OutputContent, StoredResult, decode_text};
@@ -50,23 +52,65 @@ impl<'a> Replay<'a> {
     /// process has laid there since the result was found to be usable.
     ///
     /// # Errors
-    /// An output cannot be written; those before it are.
+    /// An output cannot be written. All is as before then, since the command runs: it must not find a directory that it makes itself. Only an old
+    /// output may be a new one by now, if it could be replaced and a later one could not.
     pub(crate) fn write(&self) -> io::Result<()> {
+        let mut made = Vec::new();
+        let written = self.write_noting(&mut made);
+        if written.is_err() {
+            for Made { dir, name, is_dir } in made.into_iter().rev() {
+                // What another process has put there stays.
+                let _ = if is_dir { dir.remove_dir(name) } else { dir.remove(name) };
+            }
+        }
+        written
+    }
+
+    fn write_noting<'r>(&'r self, made: &mut Vec<Made<'r>>) -> io::Result<()> {
         let mut fs = RootedFs::default();
         fs.enter(Path::new("/"))?;
+        let mut dirs: BTreeMap<&Path, Dir> = BTreeMap::new();
         for (path, output) in &self.outputs {
-            let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { continue };
-            let dir = fs.open_dir(dir)?;
-            match &output.content {
-                OutputContent::Directory => {
-                    dir.create_dir(name, output.mode)?;
-                    fs.set_dir_mode(&dir.below(name)?, output.mode)?;
-                }
-                OutputContent::File(bytes) => dir.replace_with_mode(name, &[bytes], output.mode)?,
+            let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { continue };
+            if !dirs.contains_key(parent) {
+                dirs.insert(parent, fs.open_dir(parent)?);
             }
+            if output.content == OutputContent::Directory {
+                let dir = fs.open_dir(parent)?;
+                dir.create_dir(name, 0o700)?;
+                made.push(Made { dir, name, is_dir: true });
+            }
+        }
+        let mut prepared = Vec::new();
+        for (path, output) in &self.outputs {
+            let OutputContent::File(bytes) = &output.content else { continue };
+            let Some((dir, name)) = path.parent().and_then(|dir| dirs.get(dir)).zip(path.file_name()) else {
+                continue;
+            };
+            prepared.push((dir, name, dir.prepare(name, &[bytes], output.mode)?));
+        }
+        for (dir, name, file) in prepared {
+            let is_new = !dir.may_exist(name);
+            let dir = dir.try_clone()?;
+            file.publish()?;
+            if is_new {
+                made.push(Made { dir, name, is_dir: false });
+            }
+        }
+        for (path, output) in
+            self.outputs.iter().filter(|(_, output)| output.content == OutputContent::Directory)
+        {
+            fs.set_dir_mode(&fs.open_dir(path)?, output.mode)?;
         }
         Ok(())
     }
+}
+
+/// A directory or a file that was missing before.
+struct Made<'r> {
+    dir: Dir,
+    name: &'r OsStr,
+    is_dir: bool,
 }
 
 /// Whether a path leads through no link to a directory.
@@ -97,6 +141,46 @@ mod tests {
     use super::*;
     use crate::roots::PathName;
     use crate::task::{Invocation, ToolFacts};
+
+    #[test]
+    fn a_result_that_cannot_be_written_leaves_nothing() {
+        let tree = tempfile::tempdir().unwrap();
+        let at = Fs::new().resolved(tree.path());
+        fs::write(at.join("old"), "of before").unwrap();
+        let output = |rest: &str, content: &OutputContent| Output {
+            name: PathName { root: String::new(), rest: at.join(rest) },
+            mode: 0o555,
+            content: content.clone(),
+        };
+        let (dir, file) = (OutputContent::Directory, OutputContent::File(b"x".to_vec()));
+        let outputs = |last: &str| {
+            vec![
+                output("new", &dir),
+                output("new/sub", &dir),
+                output("new/sub/k", &file),
+                output("old", &file),
+                output(last, &file),
+            ]
+        };
+        let write = |outputs: &[Output]| {
+            let outputs = outputs.iter().map(|output| (output.name.rest.clone(), output)).collect();
+            Replay { outputs, texts: [Vec::new(), Vec::new()] }.write()
+        };
+        let names = || fs::read_dir(&at).unwrap().count();
+        // A missing directory, and a directory in the place of a file: the first is found before a file is replaced.
+        write(&outputs("absent/k")).unwrap_err();
+        assert_eq!((names(), fs::read_to_string(at.join("old")).unwrap().as_str()), (1, "of before"));
+        fs::create_dir(at.join("taken")).unwrap();
+        write(&outputs("taken")).unwrap_err();
+        assert_eq!(names(), 2);
+        fs::remove_dir(at.join("taken")).unwrap();
+        write(&outputs("taken")).unwrap();
+        assert_eq!(fs::read_to_string(at.join("new/sub/k")).unwrap(), "x");
+        for dir in ["new", "new/sub"] {
+            assert_eq!(fs::metadata(at.join(dir)).unwrap().mode() & 0o7777, 0o555);
+            Fs::new().set_mode(&at.join(dir), 0o755).unwrap();
+        }
+    }
 
     /// Results of another host that would write where no output is expected.
     #[test]

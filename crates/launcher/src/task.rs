@@ -72,7 +72,7 @@ pub struct ToolFacts {
     /// Paths in arguments, variables and texts only name files: the result does not depend on where the roots and the home directory lie,
     /// nor on the user's name. If not, the key has the real paths.
     pub is_movable: bool,
-    /// An old file at the path of an output has no effect, nor its name in a directory: the tool replaces it.
+    /// An old file at the path of an output has no effect, nor its name in a directory, its mode or its date: the tool replaces it.
     pub replaces_outputs: bool,
     /// Python and its packages, the tool's own modules ([`own_dirs`](Task::own_dirs)) and make list other directories only to find what texts name.
     /// The modules of its users need not: where they may list one, or import a module by a name that they compute, all names in it count.

@@ -99,7 +99,7 @@ impl Run<'_> {
         let looked = self.seen.looked_at.keys().filter(|path| self.is_output(path, outputs));
         let looked: BTreeSet<PathName> = looked.map(|path| named(path)).collect();
         let mut old = Vec::new();
-        for Output { name, content, .. } in outputs {
+        for Output { name, content, mode } in outputs {
             let Some(path) = self.roots.locate(name) else { continue };
             let Some(&(found, learned)) = noted.get(name) else {
                 if self.is_in_made_directory(&path, outputs) {
@@ -113,6 +113,8 @@ impl Run<'_> {
                 () if is_replaced && (found.is_nothing() || found.is_file()) => Learned::IsReplaceable,
                 () if is_looked_at && found.is_file() => return Err(Reason::ReadsOutput(path)),
                 () if is_looked_at => Learned::State,
+                // The run changed the mode, or the directory gives another one to new files: what it makes of an old one is not known.
+                () if matches!(learned, Learned::Mode(new) if new != *mode) => Learned::State,
                 () => learned,
             };
             states.set_before(path, found.clone());
