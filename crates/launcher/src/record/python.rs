@@ -57,13 +57,10 @@ const WITHOUT_TEXT: [&str; 6] = ["pyc", "pyo", "zip", "egg", "whl", "pyz"];
 impl Run<'_> {
     /// Whether the names of all modules that the Python programs import are in texts.
     pub(super) fn imports_by_name(&self) -> bool {
+        // A process that was forked and executed nothing may be Python, and know the names in a directory from before.
+        let may_be_python = |program: &&Program| is_python(program) || program.path.as_os_str().is_empty();
         self.task.facts.imports_by_name
-            && self
-                .seen
-                .programs
-                .iter()
-                .filter(|program| is_python(program))
-                .all(|it| self.names_its_modules(it))
+            && self.seen.programs.iter().filter(may_be_python).all(|it| self.names_its_modules(it))
     }
 
     fn names_its_modules(&self, program: &Program) -> bool {

@@ -103,6 +103,16 @@ fn a_name_that_no_text_has_can_be_a_modules_name() {
         );
     };
     misses("in a module", RUN, in_module, plugin("impl_v2.py"));
+    // It has the names from the process that it was forked from.
+    let forked = "import os\nif os.fork():\n  os.wait()\n  sys.exit()\nfrom late import V\n";
+    let in_fork = |bench: &Bench| {
+        py(forked)(bench);
+        bench.write(
+            "tree/lib/late.py",
+            "V = 1\ntry: V = __import__('impl_' + 'v2').V\nexcept ImportError: pass\n",
+        );
+    };
+    misses("in a fork", RUN, in_fork, plugin("impl_v2.py"));
 }
 
 /// Modules whose text was not read: it may import anything.
