@@ -164,7 +164,7 @@ impl Compile<'_> {
         let Some(denied) = error.unkeyed() else { return error };
         let free = self.observed(args, None).err();
         let further = free.as_ref().and_then(CompileError::unkeyed).unwrap_or_default();
-        let paths = denied.iter().chain(further).cloned().collect();
+        let paths = opkeep_order::set(denied.iter().chain(further).cloned());
         self.unkeyed_read(paths, &self.prepared(args, Sandbox::default()))
     }
 
@@ -219,7 +219,7 @@ impl Compile<'_> {
         paths: impl Iterator<Item = PathBuf>,
         run: &ProcessBuilder<'_>,
     ) -> Result<(), CompileError> {
-        let paths: BTreeSet<PathBuf> = paths.collect();
+        let paths: BTreeSet<PathBuf> = opkeep_order::set(paths);
         if paths.is_empty() { Ok(()) } else { Err(self.unkeyed_read(paths, run)) }
     }
 

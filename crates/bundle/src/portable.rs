@@ -37,7 +37,7 @@ pub fn portable_entry(
             members.push((SIGNATURES_MEMBER, encoded, false));
         }
     }
-    members.sort_unstable_by_key(|(name, _, is_eager)| (!is_eager, *name));
+    opkeep_order::by_key(&mut members, |(name, _, is_eager)| (!is_eager, *name));
     if let Some(pair) = members.windows(2).find(|pair| pair[0].0 == pair[1].0) {
         return Err(invalid(RepeatedMember { name: pair[0].0.to_owned() }.into()));
     }

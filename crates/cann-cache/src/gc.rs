@@ -193,7 +193,7 @@ fn evict(
         groups.removable.into_iter().partition(is_useful);
     useless.iter().for_each(|group| remove(&mut remover, group));
     drop(useless);
-    idle.sort_by(|one, other| {
+    opkeep_order::by(&mut idle, |one, other| {
         let key = |group: &FileGroup| (group.kind != FileGroupKind::Precompile, group.used());
         (key(one), one.dir, &one.stem).cmp(&(key(other), other.dir, &other.stem))
     });

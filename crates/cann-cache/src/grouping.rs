@@ -255,7 +255,7 @@ impl<'a> DescribedDir<'a> {
                 dir.parts.entry(owner).or_default().push(part);
             }
         }
-        dir.parts.values_mut().for_each(|parts| parts.sort_unstable());
+        dir.parts.values_mut().for_each(|parts| opkeep_order::sort(parts));
         for (stem, description) in descriptions {
             if !matches!(description, Description::Plain) {
                 for name in dir.named_by(stem) {

@@ -109,7 +109,7 @@ impl Listing {
             }
         })?;
         self.dirs.push(listed);
-        below.sort_unstable();
+        opkeep_order::sort(&mut below);
         for name in below {
             let path = path.join(&name);
             if self.cancelled {

@@ -101,7 +101,7 @@ impl Toolkit {
     /// The names of all these packages.
     pub fn module_names(&self) -> BTreeSet<String> {
         let all = self.python_packages().into_iter().chain(self.operator_packages());
-        all.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
+        opkeep_order::set(all.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())))
     }
 }
 

@@ -249,7 +249,7 @@ impl Reader<'_> {
         let number = |name: &String| name.strip_prefix(side)?.parse::<u32>().ok();
         let mut ports: Vec<(u32, &String, &Value)> =
             fields.iter().filter_map(|(name, value)| Some((number(name)?, name, value))).collect();
-        ports.sort_unstable_by_key(|(number, ..)| *number);
+        opkeep_order::by_key(&mut ports, |(number, ..)| *number);
         ports.into_iter().map(|(_, name, value)| self.port(name, self.object(name, value)?)).collect()
     }
 

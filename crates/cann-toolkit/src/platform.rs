@@ -199,7 +199,7 @@ fn nearest(asked: &str, names: &[String]) -> Vec<String> {
     let asked = asked.to_lowercase();
     let mut ranked: Vec<(usize, &String)> =
         names.iter().map(|name| (strsim::levenshtein(&asked, &name.to_lowercase()), name)).collect();
-    ranked.sort_unstable();
+    opkeep_order::sort(&mut ranked);
     let near = ranked.into_iter().filter(|(distance, _)| *distance <= 2);
     near.take(4).map(|(_, name)| name.clone()).collect()
 }

@@ -112,7 +112,8 @@ impl DebugConfig {
     /// Requests are selected before equal jobs are merged into one kernel: of two equal nodes, one may be compiled for
     /// debugging and the other not.
     pub fn set_on(&self, requests: &mut [Request]) -> Vec<String> {
-        let mut unused: BTreeSet<&str> = self.operators.iter().flatten().map(String::as_str).collect();
+        let mut unused: BTreeSet<&str> =
+            opkeep_order::set(self.operators.iter().flatten().map(String::as_str));
         for request in requests {
             let meant: Vec<&String> =
                 self.operators.iter().flatten().filter(|item| names(item, request)).collect();

@@ -159,7 +159,7 @@ impl KernelError {
             }
             Self::Invalid { errors, .. } => {
                 let codes: BTreeSet<String> =
-                    errors.iter().map(|finding| finding.code().to_string()).collect();
+                    opkeep_order::set(errors.iter().map(|finding| finding.code().to_string()));
                 let codes: Vec<String> = codes.into_iter().collect();
                 return Some(format!("the compiled kernel was not valid ({})", codes.join(", ")));
             }

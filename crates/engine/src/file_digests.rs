@@ -166,7 +166,7 @@ impl FileDigests for FileDigestCache {
         }
         let mut others = self.fs.list_stats(dir).unwrap_or_default();
         others.retain(|(path, _)| *path != file);
-        others.sort_by_key(|(_, found)| found.state.mtime);
+        opkeep_order::by_key(&mut others, |(_, found)| found.state.mtime);
         let surplus = others.len().saturating_sub(MAX_ANSWERS - 1);
         for (path, _) in others.iter().take(surplus) {
             let _ = self.fs.remove(path);
@@ -183,7 +183,7 @@ pub(crate) fn file_in(dir: &Path) -> PathBuf {
 /// detected. The least recently requested files beyond the limits are left out.
 fn render(known: &HashMap<PathBuf, Known>) -> String {
     let mut files: Vec<(&PathBuf, &Known)> = known.iter().filter(|(_, known)| known.is_shared).collect();
-    files.sort_unstable_by(|(a_path, a), (b_path, b)| b.used.cmp(&a.used).then(a_path.cmp(b_path)));
+    opkeep_order::by(&mut files, |(a_path, a), (b_path, b)| b.used.cmp(&a.used).then(a_path.cmp(b_path)));
     let mut body = format!("{HEAD}\n");
     let lines = files.into_iter().filter_map(|(path, Known { state, digest, .. })| {
         let FileState { id: FileId { dev, ino }, len, mtime, ctime } = state;

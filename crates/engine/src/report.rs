@@ -57,7 +57,7 @@ impl BuildReport {
     /// Returns the number of kernels with each outcome.
     pub fn counts(&self) -> BTreeMap<Outcome, usize> {
         let mut counts: BTreeMap<Outcome, usize> =
-            Outcome::ALL.into_iter().map(|outcome| (outcome, 0)).collect();
+            opkeep_order::map(Outcome::ALL.into_iter().map(|outcome| (outcome, 0)));
         for kernel in &self.kernels {
             *counts.entry(kernel.outcome).or_default() += 1;
         }
@@ -87,7 +87,7 @@ impl BuildReport {
         self.remote_absent += remote_absent;
         let first = self.kernels.len();
         self.targets.extend(targets);
-        self.targets.sort_unstable();
+        opkeep_order::sort(&mut self.targets);
         self.targets.dedup();
         self.requests += requests;
         self.kernels.extend(kernels);
@@ -162,7 +162,7 @@ impl ViewPlacement {
             [(&mut self.conflicting_names, conflicting_names), (&mut self.displaced, displaced)]
         {
             all.extend(more);
-            all.sort_unstable();
+            opkeep_order::sort(all);
             all.dedup();
         }
         self.invalid_names.extend(invalid_names);

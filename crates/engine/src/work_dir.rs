@@ -134,7 +134,7 @@ impl WorkDirs {
         private_dir(&failed).ok()?;
         let own = format!("-{}", std::process::id());
         let mut kept = Fs::new().list_stats(&failed).unwrap_or_default();
-        kept.sort_by_key(|(_, found)| found.state.mtime);
+        opkeep_order::by_key(&mut kept, |(_, found)| found.state.mtime);
         let (ours, others): (Vec<_>, Vec<_>) =
             kept.into_iter().partition(|(path, _)| path.to_string_lossy().ends_with(&own));
         // The files of this process stay, since its messages name them.

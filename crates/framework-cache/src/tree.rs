@@ -161,7 +161,7 @@ impl Tree {
         while let Some(dir) = walk.next_link_target() {
             list(&dir, 0, &mut walk, &is_wanted, &mut files);
         }
-        files.sort_unstable();
+        opkeep_order::sort(&mut files);
         let Walk { unreadable_dirs, too_deep, not_followed, .. } = walk;
         Ok(Self { files, unreadable_dirs, too_deep, not_followed })
     }

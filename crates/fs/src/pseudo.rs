@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn each_magic_stands_once() {
-        let magics: BTreeSet<u32> = PSEUDO.iter().map(|(magic, _)| *magic).collect();
+        let magics: BTreeSet<u32> = opkeep_order::set(PSEUDO.iter().map(|(magic, _)| *magic));
         assert_eq!(magics.len(), PSEUDO.len());
     }
 }

@@ -81,7 +81,7 @@ impl Fs {
                 }
             }
         }
-        files.sort_unstable();
+        opkeep_order::sort(&mut files);
         let mut room = bytes;
         for (length, path) in files {
             match room.checked_sub(length) {

@@ -158,7 +158,7 @@ impl ViewDir {
         };
         let left = self.displaced(&names, now, alive).filter(is_theirs);
         let mut left: Vec<String> = left.map(|(old, _)| old.to_owned()).collect();
-        left.sort_unstable();
+        opkeep_order::sort(&mut left);
         left
     }
 

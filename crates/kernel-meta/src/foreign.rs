@@ -41,7 +41,7 @@ impl Looker<'_, '_> {
             Ok(names) => names,
             Err(error) => return unreadable(".", error.to_string()),
         };
-        names.sort_unstable();
+        opkeep_order::sort(&mut names);
         for name in names.iter().filter(|name| !name.starts_with(".opkeep") && !is_quarantine(name.as_ref()))
         {
             let named = |kind: KernelFileKind| Some((kind, kind.stem_of(name)?));

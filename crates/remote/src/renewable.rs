@@ -91,7 +91,7 @@ pub(crate) fn redacted<'a>(text: &str, secrets: impl Iterator<Item = &'a str>) -
     let escaped = |secret: &str| secret.replace('\\', "\\\\").replace('"', "\\\"");
     let mut secrets: Vec<_> = secrets.flat_map(|secret| [secret.to_owned(), escaped(secret)]).collect();
     secrets.retain(|secret| !secret.is_empty());
-    secrets.sort_unstable_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+    opkeep_order::by(&mut secrets, |one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
     secrets.dedup();
     secrets.iter().fold(text.to_owned(), |text, secret| match secret.len() < MIN_LENGTH_INSIDE_WORDS {
         true => without_word(&text, secret),

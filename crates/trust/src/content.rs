@@ -44,7 +44,7 @@ impl EntryDigest {
         members: impl IntoIterator<Item = MemberDigest<'a>>,
     ) -> Result<Self, RepeatedMember> {
         let mut members: Vec<_> = members.into_iter().collect();
-        members.sort_unstable_by_key(|member| member.name);
+        opkeep_order::by_key(&mut members, |member| member.name);
         if let Some(pair) = members.windows(2).find(|pair| pair[0].name == pair[1].name) {
             return Err(RepeatedMember { name: pair[0].name.to_owned() });
         }

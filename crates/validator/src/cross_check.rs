@@ -84,7 +84,7 @@ fn compare(ours: &Elf<'_>, theirs: &Theirs<'_>) -> Result<CrossCheck, Problem> {
     if theirs.sections != ours.sections.len() {
         return disagree("the number of sections", &ours.sections.len(), &theirs.sections);
     }
-    let names: BTreeSet<&[u8]> = ours.symbols.kernels.iter().map(|kernel| kernel.name).collect();
+    let names: BTreeSet<&[u8]> = opkeep_order::set(ours.symbols.kernels.iter().map(|kernel| kernel.name));
     if let Some(name) = names.symmetric_difference(&theirs.kernels).next() {
         let sees = |names: &BTreeSet<&[u8]>| match names.contains(name) {
             true => shown(name),

@@ -95,7 +95,7 @@ impl Findings {
             self.list[at].more = count.saturating_sub(KEPT);
             *count = 0;
         }
-        self.list.sort_by_key(|finding| Reverse(finding.severity()));
+        opkeep_order::by_key(&mut self.list, |finding| Reverse(finding.severity()));
         self.list
     }
 }

@@ -53,7 +53,7 @@ const OS_ABI: usize = 7;
 /// Expectations with the check.
 pub(crate) fn expectations(target: &str, elf: ElfRules, parameters: &[(&str, &str)]) -> Expectations {
     let parameters: BTreeMap<String, String> =
-        parameters.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        opkeep_order::map(parameters.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())));
     let check = CheckId::new(CHECK, CHECK_VERSION);
     Expectations::new(target, Format::Elf(elf), MetadataRules::Checked { check, parameters })
 }

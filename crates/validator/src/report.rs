@@ -74,7 +74,7 @@ impl Report {
     pub fn add(&mut self, problem: impl Into<Problem>) {
         let problem = problem.into();
         self.findings.push(Finding { problem, more: 0 });
-        self.findings.sort_by_key(|finding| Reverse(finding.severity()));
+        opkeep_order::by_key(&mut self.findings, |finding| Reverse(finding.severity()));
     }
 
     /// Compares the object's file name with the one in the `.json`; a difference is a note. AKG's short form has no

@@ -95,7 +95,7 @@ impl AscendBackend {
     ) -> Result<(Arc<Record>, BTreeSet<String>), BackendError> {
         let own = self.toolkit.module_names();
         let asked = externals.names.iter().filter(|name| !own.contains(first(name)));
-        let asked: BTreeSet<String> = asked.cloned().collect();
+        let asked: BTreeSet<String> = opkeep_order::set(asked.cloned());
         let last = self.probe.last().filter(|record| asked.iter().all(|name| record.knows(name)));
         let record = match last {
             // The record was checked when the toolchain of this key was fingerprinted.
@@ -107,7 +107,7 @@ impl AscendBackend {
         };
         let open = record.scanned.iter().filter(|_| externals.is_open);
         let all = externals.names.iter().chain(open).filter(|name| record.takes_more(name));
-        let names = all.cloned().collect();
+        let names = opkeep_order::set(all.cloned());
         Ok((record, names))
     }
 
@@ -119,7 +119,7 @@ impl AscendBackend {
         }
         self.probe.forget();
         let toolkit = toolchain(&self.toolkit, cx.files).map_err(toolkit_error)?.digest();
-        let names = record.names().cloned().collect();
+        let names = opkeep_order::set(record.names().cloned());
         let now = self.probe.record(cx, &self.toolkit, &toolkit, &names)?;
         if !now.says_the_same_as(record) {
             return Ok(true);
@@ -177,5 +177,5 @@ fn extra(externals: Externals, names: BTreeSet<String>, spec: &ResolvedSpec, rec
     files.extend(record.files_of(&names));
     let banks =
         knowledge_bank::OPTIONS.iter().filter_map(|option| spec.options.get(*option)).map(PathBuf::from);
-    Extra { names, files, beneath: directories.into_iter().chain(banks).collect(), listed }
+    Extra { names, files, beneath: opkeep_order::set(directories.into_iter().chain(banks)), listed }
 }

@@ -82,7 +82,7 @@ pub(crate) fn resolve(spec: &BuildSpec) -> Result<BTreeMap<String, String>, Back
 pub(crate) fn names() -> Vec<&'static str> {
     let known = KNOWN.iter().flat_map(|known| [known.name].into_iter().chain(known.others.iter().copied()));
     let mut names: Vec<&str> = known.chain(WITHOUT_EFFECT).chain(OPTION_NAMES).collect();
-    names.sort_unstable();
+    opkeep_order::sort(&mut names);
     names.dedup();
     names
 }

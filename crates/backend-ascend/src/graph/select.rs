@@ -79,7 +79,7 @@ pub fn parse_formats(op_type: &str, answer: &str) -> Result<Vec<PortFormats>, Ba
             unknown_shape_formats: list("unknownshape_format")?,
         });
     }
-    found.sort_by_key(|port| (port.is_output, port.number));
+    opkeep_order::by_key(&mut found, |port| (port.is_output, port.number));
     Ok(found)
 }
 

@@ -125,7 +125,7 @@ pub(crate) fn with_temporary<'a>(
 pub(crate) fn merged<'a>(
     variables: impl IntoIterator<Item = (&'a OsStr, &'a OsStr)>,
 ) -> Vec<(OsString, OsString)> {
-    let all: BTreeMap<&OsStr, &OsStr> = variables.into_iter().collect();
+    let all: BTreeMap<&OsStr, &OsStr> = opkeep_order::map(variables);
     all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 

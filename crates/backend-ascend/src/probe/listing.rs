@@ -52,7 +52,7 @@ fn found(path: &Path, names: &BTreeSet<String>) -> Option<Vec<String>> {
             || names.contains("*")
     };
     let mut entries: Vec<String> = entries.filter(matters).collect();
-    entries.sort_unstable();
+    opkeep_order::sort(&mut entries);
     Some(entries)
 }
 

@@ -43,7 +43,7 @@ impl Reach {
         };
         let beneath = with_real(paths(&domain.beneath));
         let linked = beneath.iter().filter(|path| !is_unkeyed(path)).flat_map(|path| tree::links_out(path));
-        let linked: BTreeSet<PathBuf> = linked.collect();
+        let linked: BTreeSet<PathBuf> = opkeep_order::set(linked);
         Self {
             files: with_real(paths(&domain.files)).into_iter().collect(),
             listed: with_real(paths(&domain.listed)).into_iter().collect(),
@@ -132,7 +132,7 @@ impl Reach {
 
 impl Extra {
     fn resolved(&self) -> Self {
-        let real = |paths: &BTreeSet<PathBuf>| with_real(paths.iter().cloned()).into_iter().collect();
+        let real = |paths: &BTreeSet<PathBuf>| opkeep_order::set(with_real(paths.iter().cloned()));
         let Self { names, files, beneath, listed } = self;
         Self { names: names.clone(), files: real(files), beneath: real(beneath), listed: real(listed) }
     }

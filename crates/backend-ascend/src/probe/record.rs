@@ -59,7 +59,7 @@ impl Record {
         let names = report.names.values_mut().flatten();
         for reads in std::iter::once(&mut report.base).chain(names) {
             reads.modules.retain(|(_, path)| !own.contain(path));
-            let modules: BTreeSet<&PathBuf> = reads.modules.iter().map(|(_, path)| path).collect();
+            let modules: BTreeSet<&PathBuf> = opkeep_order::set(reads.modules.iter().map(|(_, path)| path));
             reads.opened.retain(|path| !is_unkeyed(path) && !modules.contains(path) && !own.contain(path));
             reads.libraries.retain(|path| !own.contain(path));
         }
@@ -72,7 +72,7 @@ impl Record {
             directories: BTreeMap::new(),
             guards: Guards::default(),
         };
-        record.files = record.all_files().map(|path| (path.clone(), digest(&path, files))).collect();
+        record.files = opkeep_order::map(record.all_files().map(|path| (path.clone(), digest(&path, files))));
         record.directories =
             record.all_looked().into_iter().map(|(path, names)| Listing::of(path, names)).collect();
         record
@@ -111,7 +111,7 @@ impl Record {
     pub(crate) fn is_confirmed_by(&self, again: &Report, own: &Directories) -> bool {
         let names = |reads: &Reads| -> BTreeSet<(String, PathBuf)> {
             let modules = reads.modules.iter().filter(|(_, path)| !own.contain(path));
-            modules.cloned().collect()
+            opkeep_order::set(modules.cloned())
         };
         let Report { base, programs, executable, version, problem, .. } = &self.report;
         names(base) == names(&again.base)
@@ -183,7 +183,7 @@ impl Record {
             let modules = reads.modules.iter().map(|(_, path)| path);
             modules.chain(&reads.libraries).chain(&reads.opened)
         });
-        paths.cloned().collect()
+        opkeep_order::set(paths.cloned())
     }
 
     /// Adds packages of operators in directories where Python may find them first.
@@ -260,7 +260,7 @@ impl Record {
         });
         let programs = programs.paths.iter().map(|(_, path)| path).chain(&programs.libraries);
         let all: BTreeSet<&PathBuf> =
-            reads.chain(programs).chain(&configs.files).chain([executable]).collect();
+            opkeep_order::set(reads.chain(programs).chain(&configs.files).chain([executable]));
         all.into_iter().cloned().collect::<Vec<_>>().into_iter()
     }
 
@@ -293,7 +293,8 @@ impl Record {
         files: impl Iterator<Item = (String, &'a PathBuf)>,
         fingerprint: &mut Fingerprint,
     ) {
-        let all: BTreeSet<(String, &str)> = files.map(|(name, path)| (name, self.digest_of(path))).collect();
+        let all: BTreeSet<(String, &str)> =
+            opkeep_order::set(files.map(|(name, path)| (name, self.digest_of(path))));
         if all.is_empty() {
             return;
         }

@@ -68,16 +68,22 @@ impl Report {
     /// does not report the reads of libraries and programs.
     pub(crate) fn add_observed(&mut self, seen: &Observation, own: &Directories) {
         let Self { base, programs, configs, executable, .. } = self;
-        let known: BTreeSet<&PathBuf> = base
-            .modules
-            .iter()
-            .chain(&programs.paths)
-            .map(|(_, path)| path)
-            .chain(base.libraries.iter().chain(&base.opened).chain(&programs.libraries).chain(&configs.files))
-            .chain([&*executable])
-            .collect();
+        let known: BTreeSet<&PathBuf> = opkeep_order::set(
+            base.modules
+                .iter()
+                .chain(&programs.paths)
+                .map(|(_, path)| path)
+                .chain(
+                    base.libraries
+                        .iter()
+                        .chain(&base.opened)
+                        .chain(&programs.libraries)
+                        .chain(&configs.files),
+                )
+                .chain([&*executable]),
+        );
         let known: BTreeSet<PathBuf> =
-            known.into_iter().flat_map(|path| [path.clone(), Fs::new().resolved(path)]).collect();
+            opkeep_order::set(known.into_iter().flat_map(|path| [path.clone(), Fs::new().resolved(path)]));
         let is_keyed = |path: &Path| !is_unkeyed(path) && !own.contain(path);
         let read = seen.read.iter().filter(|(_, found)| found.is_file()).map(|(path, _)| path);
         let more = read.filter(|path| is_keyed(path) && !known.contains(&Fs::new().resolved(path)));

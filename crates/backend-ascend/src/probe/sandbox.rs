@@ -79,7 +79,7 @@ impl JobSandbox {
         }
         let uncovered = reach.uncovered(extra, &seen);
         // Files that the program wrote in a directory of the domain, such as bytecode, may be read.
-        let read_back = seen.own.iter().map(|path| (path.clone(), Found::at(path))).collect();
+        let read_back = opkeep_order::map(seen.own.iter().map(|path| (path.clone(), Found::at(path))));
         let own = Observation { read: read_back, ..Observation::default() };
         let reads_own_files = self.domain.is_some() && !reach.uncovered(extra, &own).is_empty();
         Ok((uncovered, reads_own_files))

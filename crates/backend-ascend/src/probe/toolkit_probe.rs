@@ -204,7 +204,7 @@ impl Probe {
         let own = Directories::of(&own);
         let ask = Ask { interpreter, lazy: &lazy, names: &names, children: false };
         let Found { mut report, help_exits, mut guards } = self.observed(cx, toolkit, &ask, &own)?;
-        let pending: BTreeSet<String> = std::mem::take(&mut report.pending).into_iter().collect();
+        let pending: BTreeSet<String> = opkeep_order::set(std::mem::take(&mut report.pending));
         if !pending.is_empty() {
             let more = self
                 .runner
@@ -378,7 +378,7 @@ mod tests {
         remove_older(directory.path(), Duration::from_secs(48 * 3600));
         let mut left: Vec<_> =
             std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        left.sort();
+        opkeep_order::sort(&mut left);
         assert_eq!(left, ["new", "young"]);
         remove_older(&directory.path().join("missing"), Duration::ZERO);
     }

@@ -199,7 +199,7 @@ impl Pool {
                 self.keep(worker);
             }
         }
-        unkeyed_paths.sort_unstable();
+        opkeep_order::sort(&mut unkeyed_paths);
         unkeyed_paths.dedup();
         Asked { answer, unkeyed_paths, reads_own_files }
     }

@@ -134,7 +134,7 @@ fn files_in(word: &str) -> Vec<PathBuf> {
     let texts = candidates.filter_map(|(begin, end)| word.get(begin..end));
     let mut found: Vec<PathBuf> =
         texts.map(PathBuf::from).filter(|path| path.is_absolute() && Fs::new().is_file(path)).collect();
-    found.sort_unstable();
+    opkeep_order::sort(&mut found);
     found.dedup();
     found
 }

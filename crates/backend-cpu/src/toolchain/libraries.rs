@@ -101,7 +101,7 @@ fn configured_dirs() -> Vec<PathBuf> {
     let names = Fs::new().list(included).unwrap_or_default();
     let mut paths: Vec<PathBuf> = names.into_iter().map(|(name, _)| included.join(name)).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "conf"));
-    paths.sort_unstable();
+    opkeep_order::sort(&mut paths);
     paths.insert(0, PathBuf::from("/etc/ld.so.conf"));
     let texts = paths.iter().filter_map(|path| Fs::new().read_text(path, MAX_TEXT).ok());
     let text = texts.collect::<Vec<_>>().join("\n");

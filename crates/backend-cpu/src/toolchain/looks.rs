@@ -72,7 +72,8 @@ impl Looks {
     ) -> Self {
         let (mut paths, mut listed) = (BTreeSet::new(), BTreeSet::new());
         let mut hasher = Hasher::new("opkeep cpu looks 3");
-        let read: BTreeSet<PathBuf> = seen.read.keys().map(|path| Fs::new().resolved(path)).collect();
+        let read: BTreeSet<PathBuf> =
+            opkeep_order::set(seen.read.keys().map(|path| Fs::new().resolved(path)));
         for program in &seen.programs {
             places.add(program, (seen, &read), made_up, &mut hasher);
             paths.extend(program.looked_at.difference(made_up).cloned());

@@ -27,7 +27,7 @@ impl Arrivals {
     }
 
     pub(super) fn in_order(mut self) -> Arrived {
-        self.entries.sort_by_key(|(at, _)| *at);
+        opkeep_order::by_key(&mut self.entries, |(at, _)| *at);
         self.entries.into_iter().map(|(_, entry)| entry).collect()
     }
 }

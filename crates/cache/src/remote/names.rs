@@ -107,7 +107,7 @@ impl ObjectNames {
     /// Returns the digest of a plan that consists of `keys`, in any order.
     pub fn plan(keys: &[Digest]) -> Digest {
         let mut sorted: Vec<_> = keys.iter().collect();
-        sorted.sort_unstable();
+        opkeep_order::sort(&mut sorted);
         sorted.dedup();
         let mut hasher = Hasher::new("opkeep plan 1");
         hasher.list(sorted.len());

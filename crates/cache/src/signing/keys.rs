@@ -42,7 +42,7 @@ impl Keys {
             Some(trusted) => trusted.signers().into_iter().map(Some).collect(),
         };
         // What this host would send comes first.
-        sources.sort_by_key(|source| source.is_none() || *source != own);
+        opkeep_order::by_key(&mut sources, |source| source.is_none() || *source != own);
         let local = policy.trusted_keys().map(|trusted| {
             let mut local = trusted.clone();
             local.extend(host.as_ref().map(|key| key.public_key().clone()));

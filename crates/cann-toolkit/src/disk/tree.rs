@@ -36,7 +36,7 @@ pub fn names(dir: &Path) -> Result<Option<Vec<(OsString, bool)>>, ToolkitError> 
         };
         names.push((name, is_dir));
     }
-    names.sort_unstable();
+    opkeep_order::sort(&mut names);
     Ok(Some(names))
 }
 
@@ -51,7 +51,7 @@ pub fn files_below(
         return Ok(None);
     }
     let mut found = walk.found;
-    found.sort_unstable();
+    opkeep_order::sort(&mut found);
     Ok(Some(found))
 }
 

@@ -141,7 +141,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
         unreadable += unread.count;
         kernels.extend(read);
     }
-    kernels.sort_by(|one, other| {
+    opkeep_order::by(&mut kernels, |one, other| {
         let by = match args.sort {
             Order::Name => std::cmp::Ordering::Equal,
             Order::Size => Reverse(one.bytes).cmp(&Reverse(other.bytes)),

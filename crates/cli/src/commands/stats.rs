@@ -185,7 +185,7 @@ fn contents(name: &str, target: &TargetStore, by: By, output: &Output) -> anyhow
     let output =
         |((framework, kernel), (entries, bytes))| ContentOutput { framework, kernel, entries, bytes };
     let mut contents: Vec<ContentOutput> = totals.into_iter().map(output).collect();
-    contents.sort_by_key(|content| std::cmp::Reverse(content.bytes));
+    opkeep_order::by_key(&mut contents, |content| std::cmp::Reverse(content.bytes));
     Ok(contents)
 }
 
@@ -213,7 +213,7 @@ pub(crate) enum CounterOutput {
 }
 
 pub(crate) fn counters(statistics: &Statistics) -> CountersOutput {
-    statistics.all().map(counter_output).collect()
+    opkeep_order::map(statistics.all().map(counter_output))
 }
 
 /// Returns a counter with its name, for JSON. The store counts microseconds; JSON has milliseconds everywhere.

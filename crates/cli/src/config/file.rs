@@ -35,7 +35,7 @@ pub(super) fn parse(layer: Layer, path: &Path, text: &str) -> FileValues {
     }
     let mut found = reader.found;
     // A table has the order of its keys.
-    found.errors.sort_by_key(|error| match error {
+    opkeep_order::by_key(&mut found.errors, |error| match error {
         ConfigError::UnknownSection { place, .. }
         | ConfigError::UnknownKey { place, .. }
         | ConfigError::NotASection { place, .. }

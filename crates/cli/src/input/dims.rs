@@ -38,7 +38,7 @@ impl Dims {
     /// Reads the network at `path` with the sizes for its dimensions. The other sizes may be for another network.
     pub(crate) fn read(&mut self, path: &Path) -> Result<Network, OnnxError> {
         let sizes = self.sizes.iter().map(|(name, size)| (name.clone(), *size));
-        let mut options = opkeep_onnx::Options::new(sizes.collect());
+        let mut options = opkeep_onnx::Options::new(opkeep_order::map(sizes));
         let read = loop {
             match opkeep_onnx::read(path, &options) {
                 Err(OnnxError::Model(ModelError::NoSuchDim { name, known })) => {
@@ -78,7 +78,8 @@ impl Dims {
         } else {
             text.push_str(&format!("; the models leave open {}", quoted(&known)));
         }
-        let nearest: BTreeSet<&str> = unknown.iter().filter_map(|name| nearest_name(name, &known)).collect();
+        let nearest: BTreeSet<&str> =
+            opkeep_order::set(unknown.iter().filter_map(|name| nearest_name(name, &known)));
         if !nearest.is_empty() {
             let nearest: Vec<&str> = nearest.into_iter().collect();
             text.push_str(&format!("; did you mean {}?", quoted(&nearest)));

@@ -93,7 +93,7 @@ impl<'a> UnknownOptions<'a> {
 /// Prints a note about the given options that change no kernel for `target`.
 pub(crate) fn note_ignored(common: &CompileArgs, backend: &dyn Backend, target: &str, output: &Output) {
     let ignored = backend.ignored_options();
-    let given: BTreeSet<&str> = common.options.iter().map(|(name, _)| name.as_str()).collect();
+    let given: BTreeSet<&str> = opkeep_order::set(common.options.iter().map(|(name, _)| name.as_str()));
     let given: Vec<String> =
         given.iter().filter(|name| ignored.contains(name)).map(|name| format!("`{name}`")).collect();
     let (option, has) = match given.len() {

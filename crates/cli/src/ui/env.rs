@@ -193,5 +193,5 @@ pub(crate) fn ascend_config(explicit: Option<PathBuf>, declared: &[PathBuf]) -> 
 /// Returns the paths at which CANN is searched: `explicit`; if unset, those that the environment names.
 pub(crate) fn ascend_search(explicit: Option<PathBuf>) -> Search {
     let set = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), var(name)?)));
-    Search { explicit, ..Search::new(set.collect(), home()) }
+    Search { explicit, ..Search::new(opkeep_order::map(set), home()) }
 }

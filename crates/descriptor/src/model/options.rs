@@ -129,7 +129,7 @@ pub fn words(value: &str, allowed: &[&str]) -> Result<Option<String>, String> {
     if words.iter().any(|word| !allowed.contains(word)) {
         return Err(format!("any of {}", allowed.join(", ")));
     }
-    words.sort_unstable();
+    opkeep_order::sort(&mut words);
     words.dedup();
     Ok((!words.is_empty()).then(|| words.join(",")))
 }
@@ -166,7 +166,7 @@ pub fn mode_list(value: &str) -> Result<Option<String>, String> {
         }
         items.push(item.to_owned());
     }
-    items.sort_unstable();
+    opkeep_order::sort(&mut items);
     items.dedup();
     if items.windows(2).any(|two| two[0].split(':').next() == two[1].split(':').next()) {
         return Err("one mode for each operator type".to_owned());

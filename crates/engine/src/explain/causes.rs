@@ -264,10 +264,10 @@ impl KeyChanges {
             key_schema: nearest.key_schema,
             toolchain: nearest.toolchain.clone(),
             spec: nearest.spec.clone(),
-            op_sources: nearest.op_sources.iter().map(|part| (part.name.clone(), 1)).collect(),
+            op_sources: opkeep_order::map(nearest.op_sources.iter().map(|part| (part.name.clone(), 1))),
             consequences: nearest.consequences.clone(),
             descriptions: nearest.descriptions.clone(),
-            made_by: [&nearest.made_by].into_iter().filter(is_other).cloned().collect(),
+            made_by: opkeep_order::set([&nearest.made_by].into_iter().filter(is_other).cloned()),
             is_comparison: false,
             unfinished: None,
         };
@@ -486,7 +486,7 @@ impl MissGroup {
                 None => groups.push(Self { cause, kernels: vec![kernel], example: None }),
             }
         }
-        groups.sort_by_key(|group| (group.cause.order(), Reverse(group.kernels.len())));
+        opkeep_order::by_key(&mut groups, |group| (group.cause.order(), Reverse(group.kernels.len())));
         groups
     }
 }

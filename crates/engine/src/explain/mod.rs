@@ -123,8 +123,9 @@ impl<'a> StoreTargets<'a> {
             let store = store.as_ref().map_err(Clone::clone)?.target(target);
             store.map_err(|error| error.to_string())
         };
-        let targets =
-            plan.stored_targets().into_iter().map(|target| (target.clone(), open(&target))).collect();
+        let targets = opkeep_order::map(
+            plan.stored_targets().into_iter().map(|target| (target.clone(), open(&target))),
+        );
         Self { setup, targets, store: store.ok(), cache: ReadOnlyCache::open(setup) }
     }
 

@@ -146,7 +146,7 @@ impl<'a> NearestSearch<'a> {
     pub(crate) fn look_elsewhere(&mut self, store: &Store, goes_on: impl Fn() -> bool) {
         let has_none = |missing: &usize| self.missing[*missing].nearest.is_none();
         let unknown = self.by_op_type.iter().filter(|(_, missing)| missing.iter().any(has_none));
-        let unknown: BTreeSet<&str> = unknown.map(|(op_type, _)| op_type.as_str()).collect();
+        let unknown: BTreeSet<&str> = opkeep_order::set(unknown.map(|(op_type, _)| op_type.as_str()));
         let target = self.missing.first().map(|missing| missing.keyed.spec.target.as_str());
         let Some(target) = target.filter(|_| self.is_complete && !unknown.is_empty()) else { return };
         let found = other_targets::look(store, target, !self.has_entries, &unknown, &goes_on);
@@ -234,7 +234,7 @@ impl<'a> NearestSearch<'a> {
 fn descriptions(backend: &dyn Backend, changes: &[PartChange]) -> BTreeMap<String, String> {
     let described =
         changes.iter().filter_map(|change| Some((change.name.clone(), backend.describe_change(change)?)));
-    described.collect()
+    opkeep_order::map(described)
 }
 
 /// Returns the differences of a missing kernel from a stored one.
@@ -272,7 +272,7 @@ fn main_changes(diff: &Diff, job: &Job) -> Vec<Change> {
     let order = |change: &Change| {
         (follows(change), change.path.contains("outputs"), change.path.starts_with("data["))
     };
-    changes.sort_by_key(order);
+    opkeep_order::by_key(&mut changes, order);
     // An operator's output has the shape of its input, and the data of the network that of the input that takes it.
     let mut known = HashSet::new();
     changes.retain(|change| {

@@ -91,7 +91,7 @@ impl NearestEntry {
             let is_other = |name: &String| others.iter().any(|change| change.name == *name);
             let has_cause = has_cause || !others.is_empty();
             let names = following.iter().map(|change| change.name.clone());
-            names.filter(|name| has_cause && !is_other(name)).collect()
+            opkeep_order::set(names.filter(|name| has_cause && !is_other(name)))
         };
         let Self { spec, toolchain, op_sources, key_schema, .. } = self;
         let has_cause = key_schema.is_some() || !spec.is_empty() || !toolchain.is_empty();

@@ -51,7 +51,7 @@ pub(crate) fn look(
 ) -> Option<BTreeMap<String, OtherTargets>> {
     let none = OtherTargets { target: target.to_owned(), is_empty, ..OtherTargets::default() };
     let mut found: BTreeMap<String, OtherTargets> =
-        op_types.iter().map(|op_type| ((*op_type).to_owned(), none.clone())).collect();
+        opkeep_order::map(op_types.iter().map(|op_type| ((*op_type).to_owned(), none.clone())));
     let mut is_empty = is_empty;
     for other in store.targets().unwrap_or_default().into_iter().filter(|other| other != target) {
         let Ok(entries) = store.target(&other) else { continue };

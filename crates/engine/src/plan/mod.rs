@@ -155,7 +155,7 @@ impl<'a> BuildPlan<'a> {
 }
 
 fn each_once<'t>(targets: impl Iterator<Item = &'t str>) -> Vec<String> {
-    let targets: BTreeSet<&str> = targets.collect();
+    let targets: BTreeSet<&str> = opkeep_order::set(targets);
     targets.into_iter().map(str::to_owned).collect()
 }
 

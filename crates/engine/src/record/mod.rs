@@ -347,7 +347,7 @@ impl BuildRecord {
         self.kernels.sort_by_cached_key(time);
         self.omitted = self.omitted.saturating_add(self.kernels.len() - count);
         self.kernels.truncate(count);
-        self.kernels.sort_by_key(|kernel| kernel.begin_us);
+        opkeep_order::by_key(&mut self.kernels, |kernel| kernel.begin_us);
     }
 
     /// Leaves `count` operator types in `hits`: those with the most kernels. The others are counted together, under the empty name.
@@ -356,7 +356,7 @@ impl BuildRecord {
             return;
         }
         let mut hits: Vec<(String, RecordedHits)> = std::mem::take(&mut self.hits).into_iter().collect();
-        hits.sort_by_key(|(_, hits)| std::cmp::Reverse(hits.kernels));
+        opkeep_order::by_key(&mut hits, |(_, hits)| std::cmp::Reverse(hits.kernels));
         // One place is that of the others.
         let others = hits.split_off(count.saturating_sub(1));
         self.hits = hits.into_iter().collect();

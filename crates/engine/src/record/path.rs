@@ -98,7 +98,7 @@ impl BuildRecord {
         let worker = last.and_then(|(_, kernel)| kernel.worker);
         let mut own: Vec<(usize, &RecordedKernel)> =
             built().filter(|(_, kernel)| kernel.worker == worker).collect();
-        own.sort_by_key(|(at, kernel)| (kernel.last_us, kernel.end_us, *at));
+        opkeep_order::by_key(&mut own, |(at, kernel)| (kernel.last_us, kernel.end_us, *at));
         for (at, kernel) in own {
             let waited = kernel.waited_us() > 0;
             path.to(

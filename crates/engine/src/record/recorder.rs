@@ -111,7 +111,7 @@ impl<'a> Recorder<'a> {
                 kernels.push(recorded(kernel, attempts.get(&at).copied().unwrap_or_default(), began));
             }
         }
-        kernels.sort_by_key(|kernel| kernel.begin_us);
+        opkeep_order::by_key(&mut kernels, |kernel| kernel.begin_us);
         let counts = report.counts().into_iter().filter(|(_, count)| *count > 0);
         let record = BuildRecord {
             began_ms: u64::try_from(opkeep_fs::unix(self.began_at).as_millis()).unwrap_or(u64::MAX),

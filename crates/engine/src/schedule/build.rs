@@ -275,7 +275,9 @@ impl BuildExecutor<'_> {
         if order.len() < 2 {
             return order;
         }
-        order.sort_by_key(|index| std::cmp::Reverse(expected[*index].map(|expected| expected.time)));
+        opkeep_order::by_key(&mut order, |index| {
+            std::cmp::Reverse(expected[*index].map(|expected| expected.time))
+        });
         let hosts = self.hosts();
         let at_once = self.runtime.tokens.count().get().saturating_mul(hosts).min(order.len());
         if hosts > 1 {

@@ -83,7 +83,7 @@ impl ForceGroup {
 pub(crate) fn prune(dir: &Path, is_old: impl Fn(&FileStat) -> bool) {
     let fs = Fs::new();
     let old = fs.list_stats(dir).unwrap_or_default().into_iter().filter(|(_, found)| is_old(found));
-    let groups: BTreeSet<PathBuf> = old.map(|(path, _)| path.with_extension("")).collect();
+    let groups: BTreeSet<PathBuf> = opkeep_order::set(old.map(|(path, _)| path.with_extension("")));
     for path in groups {
         let door = path.with_extension("door");
         // While the door is locked, no build can join.

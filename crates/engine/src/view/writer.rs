@@ -223,11 +223,11 @@ impl<'a> ViewWriter<'a> {
         if let Some(error) = error {
             return Err(error);
         }
-        names.sort_unstable();
-        multi_part_names.sort_unstable();
-        left.sort_by(|one, other| one.stem.cmp(&other.stem));
+        opkeep_order::sort(&mut names);
+        opkeep_order::sort(&mut multi_part_names);
+        opkeep_order::by(&mut left, |one, other| one.stem.cmp(&other.stem));
         // Each batch reports on the whole directory.
-        displaced.sort_unstable();
+        opkeep_order::sort(&mut displaced);
         displaced.dedup();
         names.retain(|(name, _)| left.binary_search_by(|left| left.stem.cmp(name)).is_err());
         Ok(ViewPlacement {

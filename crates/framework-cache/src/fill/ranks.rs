@@ -62,7 +62,9 @@ pub(crate) fn ranks<'a>(base: &Path, caches: &[ScannedCache<'a>], map: &DeviceMa
         }
     }
     // Ranks with numbers come first, in numeric order, then ranks with other values of RANK_ID.
-    ranks.sort_by_key(|rank| (rank.name.parse::<u64>().unwrap_or(u64::MAX), rank.name.clone()));
+    opkeep_order::by_key(&mut ranks, |rank| {
+        (rank.name.parse::<u64>().unwrap_or(u64::MAX), rank.name.clone())
+    });
     ranks
 }
 
@@ -255,7 +257,7 @@ fn open_quarantines(path: &Path) -> Vec<Dir> {
     };
     let mut names = top.entries().unwrap_or_default();
     names.retain(|name| name.kind == FileKind::Dir && RunId::is_dir_name(&name.name));
-    names.sort();
+    opkeep_order::sort(&mut names);
     names.iter().rev().filter_map(|name| top.below(&name.name).ok()).collect()
 }
 

@@ -100,7 +100,7 @@ impl<'a> Plan<'a> {
             }
         }
         // The description is moved first, the lock file last.
-        files.sort_by_key(|(file, _)| match () {
+        opkeep_order::by_key(&mut files, |(file, _)| match () {
             () if file.ends_with(".json") => 0,
             () if file.ends_with(".lock") => 2,
             () => 1,

@@ -63,7 +63,7 @@ pub fn quarantines(path: &Path) -> io::Result<Vec<QuarantineRun>> {
             Err(_) => {}
         }
     }
-    found.sort();
+    opkeep_order::sort(&mut found);
     Ok(found)
 }
 
@@ -72,7 +72,7 @@ pub fn newest(mut found: Vec<QuarantineRun>) -> Vec<QuarantineRun> {
     let order = |one: &QuarantineRun| RunId::order_of(&one.run);
     let last = found.iter().map(|one| order(one).0).max();
     found.retain(|one| Some(order(one).0) == last);
-    found.sort_by_key(|one| std::cmp::Reverse(order(one)));
+    opkeep_order::by_key(&mut found, |one| std::cmp::Reverse(order(one)));
     found
 }
 

@@ -162,7 +162,7 @@ fn unlisted_files(run: &Dir, entries: &[Entry]) -> Vec<UnrestoredFile> {
         }
     }
     found.retain(|path| !known.contains(path));
-    found.sort();
+    opkeep_order::sort(&mut found);
     let why = "the journal does not list it: move it by hand if it belongs in the cache";
     found.into_iter().map(|file| UnrestoredFile { file, reason: why.to_owned() }).collect()
 }

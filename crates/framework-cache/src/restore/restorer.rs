@@ -67,7 +67,7 @@ pub(super) fn would_settle(
     let dir = &locked_cache.dir;
     let mut remaining = left_displaced(locked_cache, known);
     // Descriptions come after their objects.
-    remaining.sort_by_key(|(_, name)| name.ends_with(".json"));
+    opkeep_order::by_key(&mut remaining, |(_, name)| name.ends_with(".json"));
     let mut settled = Settled::default();
     for (displaced_name, name) in remaining {
         let is_ours =
@@ -347,7 +347,7 @@ impl Restorer<'_> {
             return Err(Blocked::Changed(foreign.path()));
         }
         let mut in_order = entries.to_vec();
-        in_order.sort_by_key(|entry| !is_description(entry));
+        opkeep_order::by_key(&mut in_order, |entry| !is_description(entry));
         let mut freed = Vec::new();
         for entry in in_order {
             match self.remove_written(to, &entry.file, |name| is_ours(entry, name)) {
@@ -485,6 +485,6 @@ fn lock_names(entries: &[&Entry]) -> Vec<String> {
         [".json", ".o", ".h"].iter().find_map(|suffix| Some(entry.file.strip_suffix(suffix)?.to_owned()))
     };
     let names: BTreeSet<String> =
-        entries.iter().filter_map(stem).map(|stem| format!("{stem}.lock")).collect();
+        opkeep_order::set(entries.iter().filter_map(stem).map(|stem| format!("{stem}.lock")));
     names.into_iter().collect()
 }

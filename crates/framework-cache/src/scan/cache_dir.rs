@@ -166,10 +166,10 @@ fn search(path: &Path, links: Links) -> io::Result<CacheDirs> {
             false => found.links.push(link),
         }
     }
-    found.caches.sort_by(|a, b| a.path.cmp(&b.path));
-    found.links.sort_unstable();
-    found.others.sort_unstable();
-    found.stores.sort_unstable();
+    opkeep_order::by(&mut found.caches, |a, b| a.path.cmp(&b.path));
+    opkeep_order::sort(&mut found.links);
+    opkeep_order::sort(&mut found.others);
+    opkeep_order::sort(&mut found.stores);
     Ok(found)
 }
 
@@ -262,7 +262,7 @@ impl Search {
             matches!(suffix, Some("json" | "o" | "so" | "kern"))
         };
         let mut names: Vec<OsString> = files.iter().filter(may_be).map(|name| name.name.clone()).collect();
-        names.sort_unstable();
+        opkeep_order::sort(&mut names);
         if !names.is_empty() && !is_in_quarantine(dir.path()) {
             self.found.others.push(OtherFiles { path: dir.path().to_owned(), names, is_scanned });
         }

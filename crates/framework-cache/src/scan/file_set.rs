@@ -99,9 +99,9 @@ pub(crate) fn classify<'a>(names: impl Iterator<Item = &'a str>, kind: Kind) -> 
         });
     }
     classified.kernels = kernels.into_iter().map(|(stem, members)| (stem.to_owned(), members)).collect();
-    classified.kernels.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-    classified.temps.sort_unstable();
-    classified.foreign.sort_unstable();
+    opkeep_order::by(&mut classified.kernels, |a, b| a.0.cmp(&b.0));
+    opkeep_order::sort(&mut classified.temps);
+    opkeep_order::sort(&mut classified.foreign);
     classified
 }
 

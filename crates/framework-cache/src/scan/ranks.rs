@@ -88,7 +88,7 @@ fn compare_base(base: &Path, scans: &[&CacheScan]) -> Option<RankComparison> {
     if ranks.len() < 2 {
         return None;
     }
-    let all: BTreeSet<&String> = ranks.values().flat_map(BTreeMap::keys).collect();
+    let all: BTreeSet<&String> = opkeep_order::set(ranks.values().flat_map(BTreeMap::keys));
     let lack = |key: &String| {
         let (rank, KernelName { name, copy }) =
             ranks.iter().find_map(|(rank, has)| Some((rank, has.get(key)?)))?;
@@ -103,7 +103,9 @@ fn compare_base(base: &Path, scans: &[&CacheScan]) -> Option<RankComparison> {
         })
         .collect();
     // Numeric order puts rank_10 after rank_9.
-    compared.sort_by_key(|rank| (rank.rank.parse::<u64>().unwrap_or(u64::MAX), rank.rank.clone()));
+    opkeep_order::by_key(&mut compared, |rank| {
+        (rank.rank.parse::<u64>().unwrap_or(u64::MAX), rank.rank.clone())
+    });
     Some(RankComparison { base: base.to_owned(), kernels: all.len(), ranks: compared })
 }
 

@@ -93,8 +93,8 @@ pub fn scan(cache: &CacheDir, options: &ScanOptions<'_>) -> io::Result<CacheScan
             scan.unreadable_dirs.push((subdir, error));
         }
     }
-    scan.foreign.sort_unstable();
-    scan.items.sort_by(|a, b| (a.below, &a.name, a.kind).cmp(&(b.below, &b.name, b.kind)));
+    opkeep_order::sort(&mut scan.foreign);
+    opkeep_order::by(&mut scan.items, |a, b| (a.below, &a.name, a.kind).cmp(&(b.below, &b.name, b.kind)));
     Ok(scan)
 }
 
@@ -142,7 +142,7 @@ impl CacheScan {
             }
         }
         drop(names);
-        subdirs.sort_unstable();
+        opkeep_order::sort(&mut subdirs);
         let ClassifiedNames { kernels, temps, skipped, known, foreign, foreign_count } = classified;
         (self.known, self.skipped) = (self.known + known, self.skipped + skipped);
         foreign.iter().for_each(|name| self.add_foreign(name));

@@ -69,7 +69,9 @@ impl TritonGroup {
         };
         let compared = |stored| Compared { stored, files: self.compare_files(stored) };
         let mut compared: Vec<Compared<'_>> = stored.iter().filter(is_of_group).map(compared).collect();
-        compared.sort_by_key(|compared| (compared.differing(), std::cmp::Reverse(compared.stored.created)));
+        opkeep_order::by_key(&mut compared, |compared| {
+            (compared.differing(), std::cmp::Reverse(compared.stored.created))
+        });
         compared
     }
 

@@ -132,7 +132,7 @@ fn key_dirs(path: &Path, names: &[DirEntry]) -> Vec<KeyDir> {
         Some(KeyDir { path: path.join(name), key, toolchain, toolchains: Vec::new() })
     };
     let mut dirs: Vec<KeyDir> = names.iter().filter_map(of).collect();
-    dirs.sort_by(|one, other| one.order().cmp(&other.order()));
+    opkeep_order::by(&mut dirs, |one, other| one.order().cmp(&other.order()));
     dirs
 }
 
@@ -172,7 +172,7 @@ pub fn take(found: &mut CacheDirs) -> Vec<TritonDir> {
         }
     });
     let sorted = |(path, mut keys): (PathBuf, Vec<KeyDir>)| {
-        keys.sort_by(|one, other| one.order().cmp(&other.order()));
+        opkeep_order::by(&mut keys, |one, other| one.order().cmp(&other.order()));
         add_toolchains(&mut keys);
         TritonDir { path, keys }
     };

@@ -89,14 +89,15 @@ impl KeyDir {
     /// The directory cannot be read.
     pub fn judge(&self) -> io::Result<KeyFiles> {
         let dir = Dir::open_quietly(&self.path)?;
-        let names: BTreeSet<String> = dir
-            .entries()?
-            .into_iter()
-            .filter(|name| name.kind != FileKind::Dir)
-            .filter_map(|name| name.name.into_string().ok())
-            .collect();
-        let groups: BTreeSet<&str> =
-            names.iter().filter_map(|name| listed_name(name).or_else(|| recorded_name(name))).collect();
+        let names: BTreeSet<String> = opkeep_order::set(
+            dir.entries()?
+                .into_iter()
+                .filter(|name| name.kind != FileKind::Dir)
+                .filter_map(|name| name.name.into_string().ok()),
+        );
+        let groups: BTreeSet<&str> = opkeep_order::set(
+            names.iter().filter_map(|name| listed_name(name).or_else(|| recorded_name(name))),
+        );
         let beside = self.toolchains_beside();
         let mut files = KeyFiles::default();
         let mut known = BTreeSet::new();
@@ -225,7 +226,7 @@ impl KeyDir {
         group.problems.extend(problems);
         group.compare_with_record();
         let metadata = group.describe(contents.get(name).map(Vec::as_slice));
-        group.listed = listed.as_ref().ok().map(|names| names.iter().cloned().collect());
+        group.listed = listed.as_ref().ok().map(|names| opkeep_order::set(names.iter().cloned()));
         match (metadata, contents.get(name)) {
             (Some(metadata), Some(json)) if listed.is_ok() => group.judge(self, &metadata, json, &contents),
             (None, Some(_)) => group.problems.push(format!("`{name}` is no metadata of a kernel")),
@@ -270,7 +271,7 @@ impl TritonGroup {
     }
 
     fn read_states<'a>(&mut self, dir: &Dir, names: impl Iterator<Item = &'a String>) {
-        self.states = names.filter_map(|name| Some((name.clone(), dir.file_state(name)?))).collect();
+        self.states = opkeep_order::map(names.filter_map(|name| Some((name.clone(), dir.file_state(name)?))));
     }
 
     /// Finds the directories of toolchains in which one of the files has a second name.

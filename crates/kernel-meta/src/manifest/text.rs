@@ -70,7 +70,7 @@ pub(super) fn parse_kernel(line: &str) -> Option<(Cow<'_, str>, Record<'_>)> {
     let parsed = [next_file(object)?, next_file(json)?, next_file(info)?];
     let (files, before) = (parsed.map(|(known, _)| known), parsed.map(|(_, before)| before));
     let mut slots: Vec<Cow<'_, str>> = fields.map(Cow::Borrowed).collect();
-    slots.sort_unstable();
+    opkeep_order::sort(&mut slots);
     slots.dedup();
     Some((stem.into(), Record { files, before, writing, adopted, debug, slots }))
 }

@@ -73,7 +73,7 @@ pub fn outline(path: &Path) -> Result<Outline, OnnxError> {
 
 pub(crate) fn outline_of(model: &ModelProto, graph: &GraphProto) -> Outline {
     let opsets = model.opset_import.iter().map(|import| (short(&import.domain).to_owned(), import.version));
-    let opsets: BTreeMap<String, i64> = opsets.collect();
+    let opsets: BTreeMap<String, i64> = opkeep_order::map(opsets);
     let with_value: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
     let inputs = graph.input.iter().filter(|input| !with_value.contains(input.name.as_str()));
     let inputs: Vec<&ValueInfoProto> = inputs.collect();
@@ -140,6 +140,6 @@ fn operators(model: &ModelProto, graph: &GraphProto, opsets: &BTreeMap<String, i
         OperatorCount { domain: domain.to_owned(), op_type: op_type.to_owned(), count, refusal }
     };
     let mut operators: Vec<OperatorCount> = counts.into_iter().map(operator).collect();
-    operators.sort_by_key(|operator| std::cmp::Reverse(operator.count));
+    opkeep_order::by_key(&mut operators, |operator| std::cmp::Reverse(operator.count));
     operators
 }

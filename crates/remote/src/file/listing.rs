@@ -18,7 +18,7 @@ pub(super) fn list(root: &Path, prefix: &Path, cursor: &Path, now: SystemTime) -
     let fs = Fs::new();
     let mut dirs = Vec::new();
     find_dirs(&fs, root, prefix, &mut dirs)?;
-    dirs.sort_unstable();
+    opkeep_order::sort(&mut dirs);
     let mut listing = Listing::default();
     for dir in dirs.into_iter().filter(|dir| dir.as_path() > cursor) {
         add_files(&fs, root, &dir, now, &mut listing.objects)?;

@@ -146,7 +146,7 @@ impl SharedDir {
     /// Removes the directories of objects that are gone, as far as they are empty. Best effort.
     pub(super) fn remove_empty_dirs(&self, root: &Root, names: &[ObjectName]) {
         let mut dirs: Vec<_> = names.iter().map(|name| root.place_of(name).0).collect();
-        dirs.sort_unstable();
+        opkeep_order::sort(&mut dirs);
         dirs.dedup();
         while !dirs.is_empty() {
             dirs.retain_mut(|dir| root.fs.remove_dir(dir).is_ok() && dir.pop() && *dir != root.path);

@@ -166,7 +166,7 @@ pub(super) async fn write_batch(
             Some(status) => return Err(status.into()),
         }
     }
-    stored.sort_unstable();
+    opkeep_order::sort(&mut stored);
     match blobs.iter().find(|(digest, _)| stored.binary_search(&digest.hash).is_err()) {
         None => Ok(()),
         Some((digest, _)) => {

@@ -94,7 +94,7 @@ impl Client {
         call: impl Fn(Rpc, usize) -> F,
         mut done: impl FnMut(usize, T),
     ) -> Result<(), Failure> {
-        let mut rest: BTreeSet<usize> = (0..calls.count).collect();
+        let mut rest: BTreeSet<usize> = opkeep_order::set(0..calls.count);
         let name = Rc::new(self.name.clone());
         let mut idle = self.pool.take();
         let (mut is_renewed, mut is_repeated) = (false, false);

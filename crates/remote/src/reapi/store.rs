@@ -61,7 +61,7 @@ impl ReapiEngine {
         let mut blobs = Blobs::from([(&command.digest, &command.bytes[..])]);
         new.iter().for_each(|new| new.add_blobs(&mut blobs));
         // An object whose content was evicted does not exist.
-        let asked: BTreeSet<_> = old.iter().flatten().chain(blobs.keys().copied()).collect();
+        let asked: BTreeSet<_> = opkeep_order::set(old.iter().flatten().chain(blobs.keys().copied()));
         let missing = self.missing(&asked.into_iter().collect::<Vec<_>>(), context)?;
         let mut answers: Vec<_> = old
             .iter()

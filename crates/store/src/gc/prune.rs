@@ -81,7 +81,7 @@ impl Pruner<'_> {
         }
         let mut pairs: Vec<Vec<InventoryFile>> = pairs.into_values().collect();
         pairs.retain(|pair| pair.iter().all(|other| self.age(other) >= KEPT_OVER_LIMIT));
-        pairs.sort_by_key(|pair| pair.iter().map(|other| other.seen.changed()).min());
+        opkeep_order::by_key(&mut pairs, |pair| pair.iter().map(|other| other.seen.changed()).min());
         let before = removed.quarantine.bytes;
         for pair in pairs {
             if removed.quarantine.bytes - before >= bytes {

@@ -284,8 +284,8 @@ impl RepairReport {
     }
 
     fn sort(&mut self) {
-        self.actions.sort_by(|one, other| one.path.cmp(&other.path));
-        self.unrepaired.sort_by(|one, other| one.problem.path.cmp(&other.problem.path));
-        self.other_files.sort_by(|one, other| one.path.cmp(&other.path));
+        opkeep_order::by(&mut self.actions, |one, other| one.path.cmp(&other.path));
+        opkeep_order::by(&mut self.unrepaired, |one, other| one.problem.path.cmp(&other.problem.path));
+        opkeep_order::by(&mut self.other_files, |one, other| one.path.cmp(&other.path));
     }
 }

@@ -49,7 +49,7 @@ impl TargetStore {
             Some(QuarantinedEntry { key: key.parse().ok()?, at, bytes, reason })
         };
         let mut entries: Vec<_> = listed.utf8().filter_map(entry).collect();
-        entries.sort_by(|one, other| (other.at, one.key).cmp(&(one.at, other.key)));
+        opkeep_order::by(&mut entries, |one, other| (other.at, one.key).cmp(&(one.at, other.key)));
         Ok(entries)
     }
 

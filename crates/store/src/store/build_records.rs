@@ -211,7 +211,7 @@ impl Store {
         }
         records.bytes = names.iter().map(|record| record.bytes).fold(0, u64::saturating_add);
         let now_ms = unix_millis(SystemTime::now());
-        names.sort_by(|one, other| {
+        opkeep_order::by(&mut names, |one, other| {
             (Reverse(one.rank(now_ms)), &one.name).cmp(&(Reverse(other.rank(now_ms)), &other.name))
         });
         let mut buffer = Vec::new();
@@ -284,7 +284,7 @@ fn remove_excess(directory: &Dir, added: &str) {
         true => (true, record.millis.min(now_ms)),
         false => record.rank(now_ms),
     };
-    names.sort_by(|one, other| (place(one), &one.name).cmp(&(place(other), &other.name)));
+    opkeep_order::by(&mut names, |one, other| (place(one), &one.name).cmp(&(place(other), &other.name)));
     for kind in BuildRecordKind::ALL {
         let mut excess = names
             .iter()

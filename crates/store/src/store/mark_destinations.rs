@@ -50,7 +50,8 @@ impl MarkDestinations {
             // A change that comes later gives another state.
             let state = state(directory);
             let names = directory.list().unwrap_or_default();
-            let destinations = names.utf8().filter_map(mark::parse).map(|mark| mark.destination).collect();
+            let destinations =
+                opkeep_order::set(names.utf8().filter_map(mark::parse).map(|mark| mark.destination));
             (state, destinations)
         };
         let Ok(mut locked) = self.0.try_lock() else { return list().1 };

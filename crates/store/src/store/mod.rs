@@ -223,7 +223,7 @@ impl Store {
         let Some(directory) = self.owned(&dir, Level::Version, false)? else { return Ok(Default::default()) };
         let listed = directory.list().map_err(|source| directories::trouble("list", &dir, source))?;
         let mut names: Vec<&str> = listed.utf8().collect();
-        names.sort_unstable();
+        opkeep_order::sort(&mut names);
         let (mut targets, mut foreign) = (Vec::new(), Vec::new());
         for name in names {
             let path = dir.join(name);

@@ -184,7 +184,7 @@ impl VerifyReport {
     }
 
     fn sort(&mut self) {
-        self.problems.sort_by(|one, other| one.path.cmp(&other.path));
-        self.other_files.sort_by(|one, other| one.path.cmp(&other.path));
+        opkeep_order::by(&mut self.problems, |one, other| one.path.cmp(&other.path));
+        opkeep_order::by(&mut self.other_files, |one, other| one.path.cmp(&other.path));
     }
 }

@@ -162,7 +162,7 @@ fn check_ignored_values(meta: &KernelMeta, findings: &mut Findings) {
 fn check_listed_twice(meta: &KernelMeta, findings: &mut Findings) {
     let list = meta.listed().unwrap_or_default();
     let mut items: Vec<_> = list.iter().map(|entry| (entry.kernel_name.as_str(), entry.config_key)).collect();
-    items.sort_unstable();
+    opkeep_order::sort(&mut items);
     for (kernel, _) in items.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]) {
         findings
             .add(Code::LISTED_TWICE, || DescriptionProblem::ListedTwice { kernel: shown(kernel.as_bytes()) });

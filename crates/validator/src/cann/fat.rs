@@ -44,7 +44,7 @@ impl<'a> Fat<'a> {
             starts.push(inside.ok_or_else(|| format!("an object at {offset:#x} is outside"))?);
         }
         let mut places = starts.clone();
-        places.sort_unstable();
+        opkeep_order::sort(&mut places);
         // Two keys may share an object.
         places.dedup();
         if places.is_empty() {

@@ -83,7 +83,7 @@ impl<E> LeaseTable<E> {
     pub fn watched(&self) -> Vec<Digest> {
         let watched = self.rows.iter().filter(|(_, row)| row.is_awaited());
         let mut watched: Vec<_> = watched.map(|(key, row)| (row.fresh_until, *key)).collect();
-        watched.sort_unstable();
+        opkeep_order::sort(&mut watched);
         watched.into_iter().map(|(_, key)| key).collect()
     }
 

@@ -52,7 +52,7 @@ pub(crate) struct BuildOutput {
 pub(crate) type OutcomeCounts = BTreeMap<&'static str, usize>;
 
 pub(crate) fn counts(report: &BuildReport) -> OutcomeCounts {
-    report.counts().into_iter().map(|(outcome, count)| (outcome.name(), count)).collect()
+    opkeep_order::map(report.counts().into_iter().map(|(outcome, count)| (outcome.name(), count)))
 }
 
 /// The inputs that could not be read; without any, there are no fields.

@@ -29,7 +29,7 @@ pub(crate) fn note_targets(requests: &[Request], common: &CompileArgs, output: &
         .map(|request| request.descriptor.spec.target.as_str())
         .filter(|named| *named != common.target())
         .collect();
-    named.sort_unstable();
+    opkeep_order::sort(&mut named);
     named.dedup();
     if !named.is_empty() {
         let named = named.join(", ");
@@ -194,7 +194,7 @@ fn times(report: &BuildReport) -> Vec<String> {
         .iter()
         .filter_map(|kernel| Some((kernel.name.as_str(), kernel.compile_time?)))
         .collect();
-    compiled.sort_by_key(|(_, time)| Reverse(*time));
+    opkeep_order::by_key(&mut compiled, |(_, time)| Reverse(*time));
     let slowest = compiled.iter().take(SLOWEST).map(|(name, time)| format!("{name} {} ms", time.as_millis()));
     let saved = (!saved.is_zero()).then(|| format!("saved {:.1} s of compiling", saved.as_secs_f64()));
     let slowest =

@@ -122,7 +122,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     let Export { writer, found, mut left_out, vouched_for, own, trust, .. } = export;
     let missing: Vec<String> =
         wanted.iter().flatten().filter(|key| !found.contains(key)).map(ToString::to_string).collect();
-    left_out.sort_by_key(|left| left.reason);
+    opkeep_order::by_key(&mut left_out, |left| left.reason);
     let has_problems = !missing.is_empty() || left_out.iter().any(|left| left.reason.is_problem());
     let mut json = ExportOutput {
         file: None,

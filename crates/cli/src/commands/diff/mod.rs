@@ -195,7 +195,7 @@ fn kinds(changes: &[ChangeOutput], is_network: bool) -> String {
 /// Returns the fields that differ, in the order of their names.
 fn changes(a: &Fields, b: &Fields) -> Vec<ChangeOutput> {
     let kinds = a.iter().chain(b).map(|(name, (kind, _))| (name, *kind));
-    let names: BTreeMap<&String, FieldKind> = kinds.collect();
+    let names: BTreeMap<&String, FieldKind> = opkeep_order::map(kinds);
     let value = |fields: &Fields, name: &String| fields.get(name).map(|(_, value)| value.clone());
     let change = |(name, kind): (&String, FieldKind)| ChangeOutput {
         field: name.clone(),
@@ -209,7 +209,7 @@ fn changes(a: &Fields, b: &Fields) -> Vec<ChangeOutput> {
 /// Returns the entries of a store as `opkeep ls` lists them.
 fn entries<'a>(contents: impl Iterator<Item = &'a Content>) -> Text {
     let mut listed: Vec<&ListedOutput> = contents.filter_map(|content| content.listed.as_ref()).collect();
-    listed.sort_by(|one, other| one.rank().cmp(&other.rank()));
+    opkeep_order::by(&mut listed, |one, other| one.rank().cmp(&other.rank()));
     let mut text = table("  ", &listed[..listed.len().min(MAX_LISTED)]);
     if let Some(more @ 1..) = listed.len().checked_sub(MAX_LISTED) {
         text.line(format_args!("  and {}: --format json has their keys", counted(more, "more entry")));
@@ -225,8 +225,9 @@ fn directories(
     a: &Path,
     b: &Path,
 ) -> (DiffOutput, Text) {
-    let not_compared: BTreeMap<&String, &'static str> =
-        of_a.not_compared.iter().chain(&of_b.not_compared).map(|(name, reason)| (name, *reason)).collect();
+    let not_compared: BTreeMap<&String, &'static str> = opkeep_order::map(
+        of_a.not_compared.iter().chain(&of_b.not_compared).map(|(name, reason)| (name, *reason)),
+    );
     let (one, other) = (&of_a.compared, &of_b.compared);
     let lacking = |in_one: &BTreeMap<String, Content>, in_other: &BTreeMap<String, Content>| -> Vec<String> {
         let is_only = |name: &&String| !in_other.contains_key(*name) && !not_compared.contains_key(*name);

@@ -108,7 +108,7 @@ pub(super) fn explain(
 /// Compares the groups of a kernel with the newest of them, which comes first. Groups of the same key of the framework are next,
 /// then those with the fewest differences.
 fn compare(mut groups: Vec<StoredGroup>) -> Vec<(StoredGroup, Vec<String>)> {
-    groups.sort_by_key(|group| (Reverse(group.created), group.key));
+    opkeep_order::by_key(&mut groups, |group| (Reverse(group.created), group.key));
     let Some(newest) = groups.first().map(|group| group.record.clone()) else { return Vec::new() };
     let differences = |group: StoredGroup| {
         let differences = differences(&group.record, &newest);
@@ -118,7 +118,7 @@ fn compare(mut groups: Vec<StoredGroup>) -> Vec<(StoredGroup, Vec<String>)> {
     let rank = |(group, differences): &(StoredGroup, Vec<String>)| {
         (group.record.key.framework_key != newest.key.framework_key, differences.len())
     };
-    compared.sort_by_key(rank);
+    opkeep_order::by_key(&mut compared, rank);
     compared
 }
 

@@ -72,7 +72,7 @@ pub(super) fn explain(keys: &[String], args: &CompileArgs, output: &Output) -> a
 /// Returns the entry whose key begins with `prefix`.
 fn entries(store: &Store, prefix: &str, args: &CompileArgs) -> anyhow::Result<Vec<Found>> {
     let mut keys: BTreeMap<Digest, Vec<String>> = BTreeMap::new();
-    let targets: BTreeMap<_, _> = target_stores(store)?.into_iter().collect();
+    let targets: BTreeMap<_, _> = opkeep_order::map(target_stores(store)?);
     // A prefix has at least two digits, and the entries of the same two are in one directory.
     let first = u8::from_str_radix(&prefix[..2], 16).unwrap_or_default();
     for (name, target) in targets.iter().filter(|(name, _)| !args.chooses_target() || args.target() == *name)
@@ -108,7 +108,7 @@ fn of_framework(
     let target = args.chooses_target().then(|| args.target());
     let is_wanted = |record: &GroupRecord| record.key.framework_key.to_string().starts_with(prefix);
     let mut groups = stored_groups(store, target, threads(args.jobs()), &output.cancel_token(), is_wanted)?;
-    groups.sort_by_key(|group| (group.record.key.framework_key, group.created));
+    opkeep_order::by_key(&mut groups, |group| (group.record.key.framework_key, group.created));
     let differ = |pair: &[StoredGroup]| pair[0].record.key.framework_key != pair[1].record.key.framework_key;
     if groups.windows(2).any(differ) {
         bail!("`{prefix}` is the start of several keys of frameworks; give more digits");

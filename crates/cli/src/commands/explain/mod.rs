@@ -252,7 +252,7 @@ fn compare(args: &Args, other: &Path, output: &Output) -> anyhow::Result<ExitSta
 /// Returns the spec as the descriptor states it: only a backend knows the relevant options and their defaults.
 fn as_stated(spec: &BuildSpec) -> ResolvedSpec {
     let options = spec.options.keys().filter_map(|name| Some((name.clone(), spec.option(name)?)));
-    ResolvedSpec { target: spec.target.clone(), options: options.collect(), debug: false }
+    ResolvedSpec { target: spec.target.clone(), options: opkeep_order::map(options), debug: false }
 }
 
 /// Returns the reason why the remote cache did not answer, if it did not.

@@ -59,8 +59,8 @@ pub(super) fn explain(dirs: &[TritonDir], args: &CompileArgs, output: &Output) -
         }
     }
     let groups = || found.iter().flat_map(|(_, files)| &files.groups);
-    let kernels: BTreeSet<String> = groups().map(|group| group.kernel.clone()).collect();
-    let keys: BTreeSet<Digest> = found.iter().map(|(key, _)| key.framework_key()).collect();
+    let kernels: BTreeSet<String> = opkeep_order::set(groups().map(|group| group.kernel.clone()));
+    let keys: BTreeSet<Digest> = opkeep_order::set(found.iter().map(|(key, _)| key.framework_key()));
     let stored = store.map(|store| {
         stored_groups(&store, None, threads(args.jobs()), &cancel, |record| {
             let is_wanted =

@@ -47,7 +47,7 @@ pub(super) fn part_lines<'a>(
             (None, None) => {}
         }
     }
-    lines.sort_by_key(|line| !line.starts_with("version: "));
+    opkeep_order::by_key(&mut lines, |line| !line.starts_with("version: "));
     for (what, names) in [("changed", changed), ("gone", gone), ("new", new)] {
         let limit = if all { usize::MAX } else { MAX_NAMES };
         let shown = names.iter().take(limit).copied().collect::<Vec<_>>().join(", ");

@@ -158,7 +158,7 @@ fn new_jobs(kernels: &[MissedKernel<'_>], all: bool, text: &mut Text) {
     let similar =
         |kernel: &MissedKernel<'_>| kernel.miss.nearest.as_ref().is_some_and(|nearest| nearest.is_similar());
     let mut kernels = kernels.to_vec();
-    kernels.sort_by_key(|kernel| !similar(kernel));
+    opkeep_order::by_key(&mut kernels, |kernel| !similar(kernel));
     let shown = if all { kernels.len() } else { MAX_KERNELS };
     for kernel in kernels.iter().take(shown) {
         match kernel.miss.nearest.as_ref().filter(|nearest| nearest.is_similar()) {
@@ -221,7 +221,7 @@ fn operators(kernels: &[MissedKernel<'_>], all: bool) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     kernels.iter().for_each(|kernel| *counts.entry(kernel.op_type).or_default() += 1);
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, count)| Reverse(*count));
+    opkeep_order::by_key(&mut counts, |(_, count)| Reverse(*count));
     let shown = counts.iter().take(MAX_TYPES).map(|(op_type, count)| match count {
         1 => (*op_type).to_owned(),
         count => format!("{op_type} ({count})"),

@@ -177,7 +177,7 @@ impl RemoteCache {
         contents
             .targets
             .values_mut()
-            .for_each(|stored| stored.sort_by(|one, other| one.name.cmp(&other.name)));
+            .for_each(|stored| opkeep_order::by(stored, |one, other| one.name.cmp(&other.name)));
         Ok(contents)
     }
 
@@ -191,7 +191,7 @@ impl RemoteCache {
     ) -> (BTreeSet<ObjectName>, Option<RemoteError>) {
         let is_stale = |idle: Option<Duration>| idle.is_some_and(|idle| idle >= stale_after);
         let here = contents.of_checks.iter().filter(|(_, idle)| is_stale(*idle));
-        let mut left: BTreeSet<_> = here.map(|(name, _)| name.clone()).collect();
+        let mut left: BTreeSet<_> = opkeep_order::set(here.map(|(name, _)| name.clone()));
         let add = |object: ListedObject| {
             if object.is_object && is_stale(object.idle) && is_check_object(&object.name) {
                 left.insert(object.name);

@@ -152,7 +152,8 @@ fn evicted(stored: &[Stored], args: &Args) -> BTreeSet<usize> {
     let is_older = |at: &usize, age: Duration| idle(at).is_some_and(|idle| idle >= age);
     let (kernels, others): (Vec<usize>, Vec<usize>) =
         (0..stored.len()).partition(|at| stored[*at].has_kernels());
-    let mut evicted: BTreeSet<usize> = others.into_iter().filter(|at| is_older(at, STALE_AFTER)).collect();
+    let mut evicted: BTreeSet<usize> =
+        opkeep_order::set(others.into_iter().filter(|at| is_older(at, STALE_AFTER)));
     if let Some(age) = args.older_than {
         evicted.extend(kernels.iter().filter(|at| is_older(at, age)));
     }
@@ -162,7 +163,7 @@ fn evicted(stored: &[Stored], args: &Args) -> BTreeSet<usize> {
     let idle_for = args.older_than.map_or(IDLE_FOR, |age| age.min(IDLE_FOR));
     let mut candidates: Vec<_> =
         kernels.into_iter().filter(|at| !evicted.contains(at) && is_older(at, idle_for)).collect();
-    candidates.sort_by_key(|at| Reverse(idle(at)));
+    opkeep_order::by_key(&mut candidates, |at| Reverse(idle(at)));
     for at in candidates {
         if left <= max {
             break;

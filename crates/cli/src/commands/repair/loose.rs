@@ -16,7 +16,7 @@ use crate::input::read_file;
 pub(super) fn problems(files: &[PathBuf], cancel: &CancelToken) -> UnreadableDirs {
     let mut files: Vec<&PathBuf> = files.iter().collect();
     // The `.json` comes first, since it names the objects.
-    files.sort_by_key(|path| path.extension().is_none_or(|extension| extension != "json"));
+    opkeep_order::by_key(&mut files, |path| path.extension().is_none_or(|extension| extension != "json"));
     let (mut problems, mut checked) = (UnreadableDirs::new(), BTreeSet::new());
     for path in files {
         if cancel.is_cancelled() {

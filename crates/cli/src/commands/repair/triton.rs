@@ -57,7 +57,8 @@ pub(crate) fn repair_dirs(
     if dirs.is_empty() {
         return Vec::new();
     }
-    let keys: BTreeSet<Digest> = dirs.iter().flat_map(|dir| &dir.keys).map(KeyDir::framework_key).collect();
+    let keys: BTreeSet<Digest> =
+        opkeep_order::set(dirs.iter().flat_map(|dir| &dir.keys).map(KeyDir::framework_key));
     let (store, stored) = stored_of(&keys, args, cancel, output);
     let entry = |group: &StoredGroup| store.as_ref().and_then(|store| valid_entry(store, group));
     let mut options = TritonRepairOptions::new(run, &entry);

@@ -151,7 +151,7 @@ fn shares(listed: &[Listed], name: impl Fn(&Listed) -> Option<String>) -> Vec<Sh
     }
     let share = |(name, (kernels, bytes))| Share { name, kernels, bytes };
     let mut shares: Vec<Share> = totals.into_iter().map(share).collect();
-    shares.sort_by_key(|share| std::cmp::Reverse(share.bytes));
+    opkeep_order::by_key(&mut shares, |share| std::cmp::Reverse(share.bytes));
     shares
 }
 

@@ -160,7 +160,7 @@ impl BuildReport {
     /// Returns the kernels that waited for others, the longest first.
     pub(super) fn waits(&self) -> Vec<&RecordedKernel> {
         let mut waits: Vec<_> = self.record.kernels.iter().filter(|kernel| kernel.waited_us() > 0).collect();
-        waits.sort_by_key(|kernel| std::cmp::Reverse(kernel.waited_us()));
+        opkeep_order::by_key(&mut waits, |kernel| std::cmp::Reverse(kernel.waited_us()));
         waits
     }
 }
@@ -208,7 +208,7 @@ pub(super) fn operator_costs<'b>(builds: impl Iterator<Item = &'b BuildRecord>) 
     }
     let named = |(op_type, cost): (&str, OperatorCost)| OperatorCost { op_type: op_type.to_owned(), ..cost };
     let mut costs: Vec<_> = costs.into_iter().map(named).collect();
-    costs.sort_by_key(|cost| std::cmp::Reverse((cost.compile_us, cost.saved_us)));
+    opkeep_order::by_key(&mut costs, |cost| std::cmp::Reverse((cost.compile_us, cost.saved_us)));
     costs
 }
 
@@ -220,7 +220,7 @@ pub(super) fn concurrent(builds: &[BuildReport], limit: usize) -> Vec<Vec<usize>
     };
     let mut shown: Vec<usize> =
         (0..builds.len()).filter(|at| !builds[*at].record.kernels.is_empty()).take(limit).collect();
-    shown.sort_by_key(|at| (span(*at).0, *at));
+    opkeep_order::by_key(&mut shown, |at| (span(*at).0, *at));
     let mut groups: Vec<(u64, Vec<usize>)> = Vec::new();
     for at in shown {
         let (began, end) = span(at);

@@ -123,7 +123,7 @@ fn waits(text: &mut Text, report: &Report) {
     if waits.is_empty() {
         return;
     }
-    waits.sort_by_key(|(_, kernel)| std::cmp::Reverse(kernel.waited_us()));
+    opkeep_order::by_key(&mut waits, |(_, kernel)| std::cmp::Reverse(kernel.waited_us()));
     let all = waits.iter().map(|(_, kernel)| kernel.waited_us()).fold(0, u64::saturating_add);
     let lost = report.builds.iter().map(|build| build.record.lost.sum_us()).fold(0, u64::saturating_add);
     text.line(format_args!(

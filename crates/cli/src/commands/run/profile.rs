@@ -72,7 +72,7 @@ impl Profile {
             *sum = (sum.0 + 1, sum.1 + step.elapsed, sum.2 + step.flops);
         }
         let mut by_type: Vec<_> = by_type.into_iter().collect();
-        by_type.sort_by_key(|(_, (_, elapsed, _))| std::cmp::Reverse(*elapsed));
+        opkeep_order::by_key(&mut by_type, |(_, (_, elapsed, _))| std::cmp::Reverse(*elapsed));
         text.line("together");
         for (op_type, (count, elapsed, flops)) in by_type {
             text.line(self.line(elapsed, flops, op_type, &counted(count, "operator")));

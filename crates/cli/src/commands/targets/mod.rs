@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     text.append(&ascend.text);
     let mut onnx: Vec<&str> =
         opkeep_onnx::operators().filter(|row| row.domain.is_empty()).map(|row| row.op_type).collect();
-    onnx.sort_unstable();
+    opkeep_order::sort(&mut onnx);
     onnx.dedup();
     text.line("onnx: networks of these operators can be built");
     text.line(format_args!("  operators  {}:", onnx.len()));

@@ -387,11 +387,9 @@ const MAX_COMMANDS: usize = 16;
 /// Returns a command for each rank that lacks kernels which only a build with its number writes.
 pub(crate) fn build_advice(ranks: &[RankComparison]) -> Text {
     let is_of_build = |rank: &&RankCache| rank.lacks.iter().any(|lack| lack.copy == RankCopy::OtherName);
-    let numbers: BTreeSet<&str> = ranks
-        .iter()
-        .flat_map(|ranks| ranks.ranks.iter().filter(is_of_build))
-        .map(|rank| rank.rank.as_str())
-        .collect();
+    let numbers: BTreeSet<&str> = opkeep_order::set(
+        ranks.iter().flat_map(|ranks| ranks.ranks.iter().filter(is_of_build)).map(|rank| rank.rank.as_str()),
+    );
     let mut text = Text::default();
     if !numbers.is_empty() {
         text.line(

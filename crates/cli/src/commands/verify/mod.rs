@@ -164,7 +164,7 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     note_links(&not_followed, output);
     unreadable.iter().for_each(|(path, error)| tally.fail(path, error, output));
     // A pattern such as `*` names both files of a pair. The `.json` comes first, since it names the objects.
-    files.sort_by_key(|path| path.extension().is_none_or(|extension| extension != "json"));
+    opkeep_order::by_key(&mut files, |path| path.extension().is_none_or(|extension| extension != "json"));
     let (mut seen, mut objects) = (HashSet::new(), HashSet::new());
     for path in &files {
         if cancel.is_cancelled() {

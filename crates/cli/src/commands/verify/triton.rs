@@ -184,7 +184,7 @@ const HELP: &str = "says which directories to delete, so that they are made agai
 
 /// Returns the entries of the keys, if there is a store that can be used.
 fn stored_of(keys: &[KeyDir], args: &StoreArgs, cancel: &CancelToken, output: &Output) -> Vec<StoredGroup> {
-    let keys: BTreeSet<Digest> = keys.iter().map(KeyDir::framework_key).collect();
+    let keys: BTreeSet<Digest> = opkeep_order::set(keys.iter().map(KeyDir::framework_key));
     let read = || {
         let store = StorePath::default_store(args)?.open(Access::ReadOnly, args, output)?;
         let Some(store) = store else { return Ok(Vec::new()) };

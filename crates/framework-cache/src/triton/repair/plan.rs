@@ -155,7 +155,7 @@ fn moved(group: &TritonGroup) -> Vec<(String, SeenState)> {
         _ => 2,
     };
     let mut files: Vec<_> = group.states.iter().map(|(name, state)| (name.clone(), *state)).collect();
-    files.sort_by_key(|(name, _)| order(name));
+    opkeep_order::by_key(&mut files, |(name, _)| order(name));
     files
 }
 

@@ -69,7 +69,7 @@ impl NewFiles {
     }
 
     fn add_further(&mut self, group: &TritonGroup, meant: &Compared<'_>, target: &Target) {
-        let names: BTreeSet<String> = self.files.iter().map(|(name, _)| name.clone()).collect();
+        let names: BTreeSet<String> = opkeep_order::set(self.files.iter().map(|(name, _)| name.clone()));
         let record = TritonRecord { entry: meant.stored.key, files: meant.stored.files.clone() };
         let is_known_record = group.record.is_some() || group.has_damaged_record;
         let name = TritonRecord::name(&group.name);

@@ -92,7 +92,7 @@ fn path(html: &mut Html, at: usize, build: &BuildReport) {
         kinds.entry(segment.kind.name()).or_insert((segment.kind, 0)).1 += segment.end_us - segment.begin_us;
     }
     let mut kinds: Vec<_> = kinds.into_iter().collect();
-    kinds.sort_by_key(|(_, (_, time))| std::cmp::Reverse(*time));
+    opkeep_order::by_key(&mut kinds, |(_, (_, time))| std::cmp::Reverse(*time));
     let table = Table {
         id: Id::Numbered("path-parts", at),
         caption: "Parts by kind",
@@ -300,7 +300,7 @@ pub(super) fn waits(html: &mut Html, report: &Report) {
             .iter()
             .flat_map(|build| build.waits().into_iter().map(move |kernel| (build, kernel)))
             .collect();
-        waits.sort_by_key(|(_, kernel)| std::cmp::Reverse(kernel.waited_us()));
+        opkeep_order::by_key(&mut waits, |(_, kernel)| std::cmp::Reverse(kernel.waited_us()));
         if lost.is_empty() && waits.is_empty() {
             return paragraph(
                 html,

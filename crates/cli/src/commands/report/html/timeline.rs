@@ -163,7 +163,8 @@ fn lanes(html: &mut Html, axis: Axis, at: usize, build: &BuildReport) {
     });
     let shown = shown_kernels(record);
     // Those that finished kernels: a number in a file may be any.
-    let workers: BTreeSet<usize> = record.kernels.iter().filter_map(|kernel| kernel.worker).collect();
+    let workers: BTreeSet<usize> =
+        opkeep_order::set(record.kernels.iter().filter_map(|kernel| kernel.worker));
     for worker in workers.into_iter().take(MAX_LANES) {
         lane(html, &format!("thread {}", worker.saturating_add(1)), |html| {
             for (index, kernel) in shown.iter().filter(|(_, kernel)| kernel.worker == Some(worker)) {
@@ -259,7 +260,7 @@ fn shown_kernels(record: &BuildRecord) -> Vec<(usize, &RecordedKernel)> {
     kernels
         .sort_by_key(|(at, kernel)| (std::cmp::Reverse(kernel.end_us.saturating_sub(kernel.begin_us)), *at));
     kernels.truncate(MAX_KERNELS);
-    kernels.sort_by_key(|(at, _)| *at);
+    opkeep_order::by_key(&mut kernels, |(at, _)| *at);
     kernels
 }
 
