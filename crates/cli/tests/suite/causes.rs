@@ -302,3 +302,39 @@ fn a_new_job_is_like_what_has_few_changes() {
     // What else differs is named, not that something does.
     assert_eq!(run(&four, "cc -O1")[2], "      inputs[0].shape: [3] -> [4]; also arguments (none) -> -O1");
 }
+
+/// An argument of the compiler is the cause. The flags, headers and sources that follow from it are none: `--all` names them, and
+/// JSON has them whole.
+#[test]
+fn an_added_argument_is_the_only_cause() {
+    let place = Place::new();
+    let network = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/lenet");
+    let run = |args: &[&str], cc: &str| {
+        place.run_with(&[args, &[network, "--target", "cpu"]].concat(), &[("CC", cc)]).ended_with(0)
+    };
+    run(&["build", "--no-kernel-meta"], "cc");
+    let explained = run(&["explain"], "cc -O1").stdout;
+    let lines: Vec<&str> = explained.lines().collect();
+    assert_eq!((lines[0], lines.len()), ("13 misses: arguments (none) -> -O1", 4), "{lines:#?}");
+    assert!(lines[1].ends_with(" and 10 more") && lines[2].starts_with("the store "), "{lines:#?}");
+
+    let all = run(&["explain", "--all"], "cc -O1").stdout;
+    let following = all.lines().find_map(|line| line.strip_prefix("    what follows from that: ")).unwrap();
+    let following: Vec<&str> = following.split(", ").collect();
+    for part in ["arguments of each step", "flags", "libm"] {
+        assert!(following.contains(&part), "{following:?}");
+    }
+    assert!(all.lines().all(|line| line.len() < 200) && !all.contains("-fno-math-errno"), "{all}");
+    let json = run(&["explain", "--format", "json"], "cc -O1").json();
+    let parts = json["causes"][0]["toolchain"].as_array().unwrap();
+    let flags = parts.iter().find_map(|part| part.as_str()?.strip_prefix("`flags` changed: ")).unwrap();
+    assert_eq!(flags.matches("-fno-math-errno").count(), 2, "{parts:#?}");
+    // JSON marks what follows, which the text leaves out.
+    let following: Vec<Value> = following.into_iter().map(Value::from).collect();
+    assert_eq!(json["causes"][0]["consequences"], Value::from(following.clone()), "{json}");
+    assert!(!following.contains(&Value::from("arguments")), "{following:?}");
+    for kernel in json["kernels"].as_array().unwrap() {
+        let own = kernel["nearest"]["consequences"].as_array().unwrap();
+        assert!(own.contains(&json!("flags")) && own.iter().all(|name| following.contains(name)), "{own:?}");
+    }
+}

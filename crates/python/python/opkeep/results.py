@@ -179,6 +179,7 @@ class Nearest(TypedDict):
     spec: list[Difference]
     toolchain: list[str]
     op_sources: list[str]
+    consequences: list[str]
 
 
 class Former(TypedDict):
@@ -215,6 +216,7 @@ class Cause(TypedDict):
     toolchain: list[str]
     spec: list[Difference]
     op_sources: dict[str, int]
+    consequences: list[str]
     made_by: list[str]
     comparison: bool
     evictions: int | None

@@ -18,6 +18,8 @@ pub(crate) struct NearestOutput {
     spec: Vec<ChangeOutput>,
     toolchain: Vec<String>,
     op_sources: Vec<String>,
+    /// The names of the parts of toolchain and sources whose changes follow from others.
+    consequences: BTreeSet<String>,
 }
 
 #[derive(Serialize)]
@@ -40,6 +42,8 @@ pub(crate) struct CauseOutput {
     toolchain: Vec<String>,
     spec: Vec<ChangeOutput>,
     op_sources: BTreeMap<String, usize>,
+    /// The names of the parts of toolchain and sources whose changes follow from others.
+    consequences: BTreeSet<String>,
     made_by: BTreeSet<String>,
     /// Whether the differences are no cause, but only those from the nearest kernel.
     comparison: bool,
@@ -113,6 +117,7 @@ impl From<&NearestEntry> for NearestOutput {
             spec: changes(&nearest.spec),
             toolchain: part_changes(&nearest.toolchain),
             op_sources: part_changes(&nearest.op_sources),
+            consequences: nearest.consequences.clone(),
         }
     }
 }
@@ -133,6 +138,7 @@ impl From<&MissGroup> for CauseOutput {
             toolchain: part_changes(&changed.toolchain),
             spec: changes(&changed.spec),
             op_sources: changed.op_sources.clone(),
+            consequences: changed.consequences.clone(),
             made_by: changed.made_by.clone(),
             comparison: changed.is_comparison,
             evictions: match &group.cause {
