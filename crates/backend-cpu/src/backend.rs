@@ -132,6 +132,10 @@ impl Backend for CpuBackend {
         "cpu"
     }
 
+    fn align_changes(&self, changes: Vec<PartChange>) -> Vec<PartChange> {
+        toolchain::align_changes(changes)
+    }
+
     fn is_consequence(&self, change: &PartChange) -> bool {
         toolchain::is_consequence(change)
     }
@@ -288,8 +292,8 @@ impl CpuBackend {
         let mut fingerprint = Fingerprint::new();
         fingerprint.add("generated C", digest, counted(lines, "line"));
         if calls_libm {
-            let digest = self.in_use(cx)?.libm();
-            fingerprint.add(toolchain::LIBM, digest, format!("{:.12}", digest.to_string()));
+            let (digest, note) = self.in_use(cx)?.libm();
+            fingerprint.add(toolchain::LIBM, digest, note);
         }
         Ok(fingerprint)
     }

@@ -50,6 +50,12 @@ pub trait Backend: Send + Sync {
         spec: &ResolvedSpec,
     ) -> Result<Fingerprint, BackendError>;
 
+    /// Returns changes of [`toolchain`](Self::toolchain) as people are to see them: of parts that are numbered, a new one gives the others new
+    /// numbers, and they did not change. Keys do not depend on it. The default implementation returns the changes as they are.
+    fn align_changes(&self, changes: Vec<PartChange>) -> Vec<PartChange> {
+        changes
+    }
+
     /// Whether a change of a part of [`toolchain`](Self::toolchain) or [`op_sources`](Self::op_sources) follows from changes of other
     /// parts, such as what a compiler resolves from its arguments. Explanations of misses name the other changes; if there are none,
     /// these. Keys do not depend on it. The default implementation knows no such part.

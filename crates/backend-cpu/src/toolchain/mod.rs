@@ -73,7 +73,7 @@ pub(crate) use dependencies::{FLAGS as DEPENDENCY_FLAGS, read as read_dependenci
 use driver_query::{DriverInfo, DriverQuery, PendingQuery, unusable};
 use looks::Looks;
 use part_names::{CALLED_AS, FLAGS, INTERMEDIATE, LOOKED_UP, OBJECT, ORDER, STEPS, note_of_file};
-pub(crate) use part_names::{LIBM, describe_change, is_consequence};
+pub(crate) use part_names::{LIBM, align_changes, describe_change, is_consequence};
 use probe::Probe;
 use programs::is_elf;
 pub(crate) use record::Means;
@@ -295,8 +295,8 @@ impl Toolchain {
         fingerprint
     }
 
-    /// Adds the parts that kernels with calls of the mathematical library share.
-    pub(crate) fn libm(&self) -> Digest {
+    /// Returns the digest of what kernels with calls of the mathematical library share, and the note of its part.
+    pub(crate) fn libm(&self) -> (Digest, String) {
         let Probed { inputs, plain, libm, .. } = &self.record.probed;
         let mut hasher = Hasher::new("opkeep cpu libm 1");
         let only_libm = || libm.read.iter().filter(|file| !plain.read.contains(file));
@@ -316,7 +316,8 @@ impl Toolchain {
                 hasher.digest(&digest);
             }
         }
-        hasher.finish()
+        let files = only_libm().map(|Read { path, .. }| (path.as_path(), inputs.digest(path)));
+        (hasher.finish(), part_names::note_of_libm(files))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use opkeep_digest::{Digest, Part, PartChange};
+use opkeep_digest::{Digest, Hasher, Part, PartChange};
 
 use super::words;
 
@@ -35,15 +35,68 @@ fn file_of(part: &Part) -> Option<&str> {
 
 /// Whether a part is the content of a header, a flag file or an archive.
 fn is_file_read(name: &str) -> bool {
-    name.strip_prefix(FILE_READ).is_some_and(|number| {
-        number.is_empty() || number.strip_prefix(' ').is_some_and(|number| number.parse::<usize>().is_ok())
-    })
+    name.strip_prefix(FILE_READ).is_some_and(|which| which.is_empty() || which.starts_with(' '))
+}
+
+/// Returns the changes in which files that are read are compared by their names, and have these instead of numbers: one more file gives
+/// all that follow it other numbers. Files in another order alone stay as they are: no difference would be left.
+pub(crate) fn align_changes(changes: Vec<PartChange>) -> Vec<PartChange> {
+    let aligned = by_file_names(changes.clone());
+    if aligned.is_empty() { changes } else { aligned }
+}
+
+fn by_file_names(changes: Vec<PartChange>) -> Vec<PartChange> {
+    let (mut old, mut new, mut aligned) = (Vec::new(), Vec::new(), Vec::new());
+    for change in changes {
+        let has_name = |part: &Option<Part>| part.as_ref().is_none_or(|part| file_of(part).is_some());
+        match is_file_read(&change.name) && has_name(&change.old) && has_name(&change.new) {
+            true => {
+                old.extend(change.old);
+                new.extend(change.new);
+            }
+            false => aligned.push(change),
+        }
+    }
+    let mut take = |like: &dyn Fn(&Part) -> bool| new.iter().position(like).map(|at| new.remove(at));
+    old.retain(|part| {
+        take(&|other| file_of(other) == file_of(part) && other.digest == part.digest).is_none()
+    });
+    let name = |part: &Part| format!("{FILE_READ} {}", file_of(part).unwrap_or_default());
+    for part in old {
+        let new = take(&|other| file_of(other) == file_of(&part));
+        aligned.push(PartChange { name: name(&part), old: Some(part), new });
+    }
+    aligned.extend(new.into_iter().map(|part| PartChange { name: name(&part), old: None, new: Some(part) }));
+    aligned
+}
+
+/// Returns the note of the mathematical library: `libm.so.6 0123456789ab` has the name of its first file and a digest of the contents.
+/// The part's own digest is also of the steps that read it.
+pub(super) fn note_of_libm<'a>(files: impl IntoIterator<Item = (&'a Path, Option<Digest>)>) -> String {
+    let (mut hasher, mut first) = (Hasher::new("opkeep cpu libm content 1"), None);
+    for (path, digest) in files {
+        let name = words::name_of(path);
+        hasher.str(&name);
+        hasher.option(digest.is_some());
+        if let Some(digest) = digest {
+            hasher.digest(&digest);
+        }
+        first = first.or(Some(name));
+    }
+    format!("{} {:.12}", first.as_deref().unwrap_or("none"), hasher.finish().to_string())
+}
+
+/// Whether the contents of the mathematical library differ. Entries of earlier versions do not state them.
+fn has_other_libm(change: &PartChange) -> bool {
+    let PartChange { old: Some(old), new: Some(new), .. } = change else { return false };
+    file_of(old).is_some() && file_of(new).is_some() && old.note != new.note
 }
 
 /// Whether a change follows from changes of other parts. A file with another content does not; that one more is read, does.
 pub(crate) fn is_consequence(change: &PartChange) -> bool {
     match change.name.as_str() {
-        FLAGS | STEPS | ORDER | INTERMEDIATE | LOOKED_UP | OBJECT | LIBM => true,
+        FLAGS | STEPS | ORDER | INTERMEDIATE | LOOKED_UP | OBJECT => true,
+        LIBM => !has_other_libm(change),
         name if is_file_read(name) => change.old.is_none() || change.new.is_none(),
         _ => false,
     }
@@ -127,6 +180,46 @@ mod tests {
         }
     }
 
+    /// One more file gives all that follow it other numbers: these did not change.
+    #[test]
+    fn files_are_compared_by_their_names() {
+        let read = |files: &[(&str, &str)]| {
+            let names = ["file read", "file read 2", "file read 3", "file read 4"];
+            let content = |(file, content): &(&str, &str)| format!("{file} {content}");
+            let contents: Vec<String> = files.iter().map(content).collect();
+            let files = names.iter().zip(files).zip(&contents);
+            let files = files.map(|((name, (file, _)), content)| (*name, *file, content.as_str()));
+            toolchain(&[(DRIVER, "cc", "1")].into_iter().chain(files).collect::<Vec<_>>())
+        };
+        let old = read(&[("a.h", "1"), ("b.h", "1"), ("c.h", "1")]);
+        for (new, expected) in [
+            (&[("new.h", "1"), ("a.h", "1"), ("b.h", "1"), ("c.h", "1")][..], &["file read new.h: new"][..]),
+            (
+                &[("new.h", "1"), ("a.h", "1"), ("b.h", "2"), ("c.h", "1")],
+                &["file read b.h: changed", "file read new.h: new"],
+            ),
+            (&[("b.h", "1"), ("c.h", "2")], &["file read a.h: gone", "file read c.h: changed"]),
+            (&[("c.h", "1"), ("b.h", "1"), ("a.h", "1")], &["file read: changed", "file read 3: changed"]),
+        ] {
+            let changes = align_changes(old.diff(&read(new)));
+            let shown = changes.iter().map(|change| {
+                let state = match (&change.old, &change.new) {
+                    (Some(_), Some(_)) => "changed",
+                    (Some(_), None) => "gone",
+                    _ => "new",
+                };
+                format!("{}: {state}", change.name)
+            });
+            assert_eq!(shown.collect::<Vec<_>>(), expected);
+            let is_content = |change: &PartChange| change.old.is_some() && change.new.is_some();
+            assert!(changes.iter().all(|change| is_consequence(change) != is_content(change)), "{changes:?}");
+        }
+        // Other parts stay as they are.
+        let changes = old.diff(&toolchain(&[(DRIVER, "cc", "2")]));
+        let aligned = align_changes(changes.clone());
+        assert_eq!((aligned.len(), &aligned[0]), (4, &changes[0]));
+    }
+
     #[test]
     fn a_wrapper_is_named() {
         let called = |name: Option<&str>| {
@@ -143,13 +236,37 @@ mod tests {
         assert_eq!(described(Some("my-cc"), None).unwrap(), "compiler is no longer called through my-cc");
     }
 
+    /// The mathematical library is a cause of its own if a file of it changed, and a consequence if it is only read in another way.
+    #[test]
+    fn another_libm_is_a_cause() {
+        let libm = |steps: &str, content: &str, has_note: bool| {
+            let file = (Path::new("/usr/lib/libm.so.6"), Some(Digest::of(content.as_bytes())));
+            let digest = Digest::of(format!("{steps} {content}").as_bytes());
+            let note = if has_note { note_of_libm([file]) } else { format!("{:.12}", digest.to_string()) };
+            let mut fingerprint = Fingerprint::new();
+            fingerprint.add(LIBM, digest, note);
+            fingerprint
+        };
+        let old = libm("-O2", "1", true);
+        for (new, expected) in [
+            (libm("-O1", "1", true), true),
+            (libm("-O2", "2", true), false),
+            (libm("-O1", "2", true), false),
+            (libm("-O1", "2", false), true),
+        ] {
+            let changes = old.diff(&new);
+            assert_eq!(changes.iter().map(is_consequence).collect::<Vec<_>>(), [expected], "{changes:?}");
+        }
+        assert!(old.parts()[0].note.starts_with("libm.so.6 "), "{old:?}");
+    }
+
     #[test]
     fn each_file_is_one_by_its_number() {
         for (name, expected) in [
             ("file read", true),
             ("file read 12", true),
+            ("file read pre.h", true),
             ("file read2", false),
-            ("file read x", false),
             ("driver", false),
         ] {
             assert_eq!(is_file_read(name), expected, "{name}");

@@ -172,6 +172,7 @@ impl<'a> NearestSearch<'a> {
                 continue;
             }
             let mut found = difference(entry, &header, &stored, missing);
+            found.toolchain = self.backend.align_changes(std::mem::take(&mut found.toolchain));
             found.find_consequences(|change| self.backend.is_consequence(change));
             if missing.nearest.as_ref().is_none_or(|nearest| Rank::of(&found) < Rank::of(nearest)) {
                 missing.nearest = Some(found);
