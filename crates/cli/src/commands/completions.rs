@@ -110,28 +110,35 @@ fn is_file(arg: &Arg) -> bool {
     matches!(arg.get_value_hint(), ValueHint::AnyPath | ValueHint::FilePath)
 }
 
-/// Returns the options of all commands whose values may be files, and those whose values are none.
-fn options(command: &Command) -> (BTreeSet<String>, BTreeSet<String>) {
-    let (mut files, mut others) = (BTreeSet::new(), BTreeSet::new());
+/// Whether a value is a number or a text of the user's own.
+fn is_text(arg: &Arg) -> bool {
+    arg.get_possible_values().is_empty() && arg.get_value_hint() == ValueHint::Other
+}
+
+/// Returns the options for which `is_one` holds in a command, and those for which it does not.
+fn options(command: &Command, is_one: fn(&Arg) -> bool) -> (BTreeSet<String>, BTreeSet<String>) {
+    let (mut ones, mut others) = (BTreeSet::new(), BTreeSet::new());
     for arg in command.get_opts() {
-        let names = if is_file(arg) { &mut files } else { &mut others };
+        let names = if is_one(arg) { &mut ones } else { &mut others };
         names
             .extend(arg.get_long_and_visible_aliases().into_iter().flatten().map(|name| format!("--{name}")));
         names.extend(arg.get_short().map(|name| format!("-{name}")));
     }
     for command in command.get_subcommands() {
-        let (more_files, more_others) = options(command);
-        files.extend(more_files);
+        let (more_ones, more_others) = options(command, is_one);
+        ones.extend(more_ones);
         others.extend(more_others);
     }
-    (files, others)
+    (ones, others)
 }
 
 /// Returns what the script for bash lacks: values after `--option=`, which bash takes for words of their own, no flags before a `-`, and
-/// no files where a value is none.
+/// no files where a value is none. Of a text, the script for bash offers what is there so far, at which bash would end an open quotation.
 fn in_bash(command: &Command) -> String {
-    let (files, others) = options(command);
+    let (files, others) = options(command, is_file);
     let others: Vec<&str> = others.difference(&files).map(String::as_str).collect();
+    let (texts, listed) = options(command, is_text);
+    let texts: Vec<&str> = texts.difference(&listed).map(String::as_str).collect();
     format!(
         r#"
 _opkeep_value() {{
@@ -151,6 +158,11 @@ _opkeep_value() {{
     COMPREPLY=("${{kept[@]}}")
     case "$prev" in
         {})
+            COMPREPLY=()
+            ;;
+    esac
+    case "$prev" in
+        {})
             if [[ "${{BASH_VERSINFO[0]}}" -ge 4 ]]; then
                 compopt +o default +o bashdefault
             fi
@@ -163,6 +175,7 @@ else
     complete -F _opkeep_value -o bashdefault -o default opkeep
 fi
 "#,
+        texts.join("|"),
         others.join("|")
     )
 }
@@ -190,7 +203,7 @@ mod tests {
             }
         });
         assert_eq!(unknown, Vec::<String>::new());
-        let (files, others) = options(&with_values(args::Args::command()));
+        let (files, others) = options(&with_values(args::Args::command()), is_file);
         assert!(files.contains("--input") && others.contains("--target") && others.contains("-n"));
         // A name that means a file in one command and a directory in another is completed by both.
         assert_eq!(files.intersection(&others).collect::<Vec<_>>(), ["--output"]);

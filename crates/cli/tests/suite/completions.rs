@@ -77,7 +77,10 @@ fn bash_offers_files_for_paths_only() {
         ("opkeep ls --color =", "auto always never"),
         // These are numbers and texts.
         ("opkeep build --jobs ''", ""),
-        ("opkeep build --jobs a-", "a-"),
+        // A word that is offered ends a quotation that is open.
+        ("opkeep build --jobs a-", ""),
+        ("opkeep build --remote redis", ""),
+        ("opkeep build --dim = batch", ""),
         ("opkeep ls --unused ''", ""),
         ("opkeep gc --max-size ''", ""),
         ("opkeep build --remote ''", ""),
