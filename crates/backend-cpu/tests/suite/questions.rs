@@ -283,7 +283,7 @@ fn a_compiler_that_cannot_compile_is_none() {
     // The real compiler must answer in that time as well.
     let (long, short) = (Duration::from_secs(30), Duration::from_secs(2));
     for (bad, says, timeout) in [
-        ("echo no licence >&2; exit 7", "exit status: 7 | no licence", long),
+        ("echo no licence >&2; exit 7", "no licence (exit status: 7)", long),
         ("sleep 1000", "deadline", short),
         ("exit 0", "it makes no object", long),
     ] {
@@ -292,7 +292,14 @@ fn a_compiler_that_cannot_compile_is_none() {
             real.display()
         ));
         let backend = CpuBackend::new(logging.config().with_probe_deadline(timeout));
-        let error = backend.toolchain(&TestContext::new().cx()).unwrap_err().to_string();
-        assert!(error.contains(says) && error.contains("kernel.c"), "{error}");
+        let error = backend.toolchain(&TestContext::new().cx()).unwrap_err();
+        // The command is in the error, or beside it, with all that it wrote.
+        let tool = match &error {
+            BackendError::Toolchain { tool: Some(tool), .. } => format!("{}: {}", tool.command, tool.output),
+            _ => String::new(),
+        };
+        let text = format!("{error} | {tool}");
+        assert!(text.contains(says) && text.contains("kernel.c"), "{text}");
+        assert_eq!(tool.contains("no licence"), says.contains("no licence"), "{tool}");
     }
 }
