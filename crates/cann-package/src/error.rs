@@ -28,6 +28,12 @@ pub enum PackageError {
         /// The directory.
         path: PathBuf,
     },
+    /// The directory has no build tree.
+    #[error("`{}` has no build tree: expected `binary/UNIT` in it", path.display())]
+    NoBuildTree {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The directory has more files than a package can have.
     #[error("`{}` has more than {}: name the directory of a package", path.display(), counted(limit, "file"))]
     TooManyFiles {

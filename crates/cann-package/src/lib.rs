@@ -14,7 +14,8 @@
 //!
 //! The runtime finds a kernel by `binary_info_config.json` or by the index of its operator, both of which repeat what the
 //! kernel's own `.json` states. A package whose files were written, copied or replaced one by one may have indexes that
-//! lead to no kernel, or to one for other inputs. [`PackageDir::verify`] compares all of them.
+//! lead to no kernel, or to one for other inputs. [`PackageDir::verify`] compares all of them. [`diff()`] compares two packages
+//! by what they mean, and [`PackageDir::plan`] lists the tasks of a build tree.
 //!
 //! # Errors, warnings, notes
 //!
@@ -44,53 +45,24 @@
 //! # }
 //! ```
 
+mod diff;
 mod error;
 mod json;
 mod kernel;
 mod locate;
+mod package_dir;
+mod plan;
 mod problem;
 mod tree;
 mod verify;
 
-use std::path::{Path, PathBuf};
-
-use opkeep_fs::CancelToken;
-
+pub use diff::{
+    FieldDiff, FileDiff, KernelChange, KernelDiff, PackageDiff, PackagesDiff, Presence, SharedObjects,
+    UnitDiff, diff,
+};
 pub use error::PackageError;
 pub use locate::PackageKind;
+pub use package_dir::PackageDir;
+pub use plan::{BuildPlan, PlannedTask, TaskState};
 pub use problem::{Finding, Problem};
 pub use verify::{VerifiedPackage, VerifiedUnit, VerifyOptions};
-
-use locate::PackageFiles;
-use tree::FileTree;
-
-/// A directory with one or more packages, listed once.
-pub struct PackageDir {
-    tree: FileTree,
-    packages: Vec<PackageFiles>,
-}
-
-impl PackageDir {
-    /// Lists a directory: that of a package, of several vendors, or a build tree.
-    ///
-    /// # Errors
-    /// It cannot be read, or has no package.
-    pub fn open(path: &Path, cancel: &CancelToken) -> Result<Self, PackageError> {
-        let tree = FileTree::list(path, cancel)?;
-        let packages = locate::packages(&tree);
-        if packages.is_empty() {
-            return Err(PackageError::NoPackage { path: path.to_owned() });
-        }
-        Ok(Self { tree, packages })
-    }
-
-    /// Directories that could not be listed, with the reason. What is in them is missing.
-    pub fn unreadable(&self) -> &[(PathBuf, String)] {
-        &self.tree.unreadable
-    }
-
-    /// Checks all packages, each file against the others.
-    pub fn verify(&self, options: &VerifyOptions<'_>) -> Vec<VerifiedPackage> {
-        self.packages.iter().map(|package| verify::verify(&self.tree, package, options)).collect()
-    }
-}

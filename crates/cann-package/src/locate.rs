@@ -138,19 +138,19 @@ fn is_unit(dir: &Path) -> bool {
     dir.file_name().and_then(OsStr::to_str).is_some_and(is_chip)
 }
 
-/// The `bin` directories of units, by the directory of the build.
+/// The `bin` directories of units, by the directory of the build. Before the first kernel is compiled, only `gen` is there.
 fn build_trees(tree: &FileTree) -> BTreeMap<PathBuf, BTreeMap<String, PathBuf>> {
     let mut builds: BTreeMap<PathBuf, BTreeMap<String, PathBuf>> = BTreeMap::new();
-    let is_named = |dir: &Path, name: &str| dir.file_name() == Some(OsStr::new(name));
-    for bin in tree.all_dirs().filter(|dir| is_named(dir, "bin")) {
-        let Some(unit) = bin.parent().filter(|unit| is_unit(unit)) else { continue };
+    let has_parts = |unit: &Path| ["bin", "gen"].iter().any(|name| tree.is_dir(&unit.join(name)));
+    for unit in tree.all_dirs().filter(|dir| is_unit(dir) && has_parts(dir)) {
         let Some(binary) = unit.parent() else { continue };
         let name = unit.file_name().and_then(OsStr::to_str).unwrap_or_default().to_owned();
         // The named directory may be `binary` itself.
-        let build = if is_named(binary, "binary") { binary.parent() } else { None };
+        let is_named = binary.file_name() == Some(OsStr::new("binary"));
+        let build = if is_named { binary.parent() } else { None };
         let is_binary = name_of(tree, binary) == Some(OsStr::new("binary"));
         if let Some(build) = build.or(is_binary.then_some(binary)) {
-            builds.entry(build.to_owned()).or_default().insert(name, bin.to_owned());
+            builds.entry(build.to_owned()).or_default().insert(name, unit.join("bin"));
         }
     }
     builds

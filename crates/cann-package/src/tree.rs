@@ -95,6 +95,12 @@ impl FileTree {
         &self.root
     }
 
+    /// The path without links, if the file exists; else the absolute path as it is.
+    pub(crate) fn real(&self, path: &Path) -> PathBuf {
+        let absolute = || std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        self.fs.real_path(path).unwrap_or_else(|_| absolute())
+    }
+
     /// Everything below `dir`, at any depth, with its kind.
     pub(crate) fn below(&self, dir: &Path) -> Vec<(&Path, FileKind)> {
         let after = self.kinds.range::<Path, _>((Bound::Excluded(dir), Bound::Unbounded));

@@ -20,7 +20,7 @@ use crate::tree::{FileTree, ReadProblem};
 /// The largest number of findings of one severity that are kept for a package.
 const MAX_FINDINGS: usize = 1_000;
 /// The largest index that is read, in bytes.
-const MAX_INDEX_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_INDEX_BYTES: u64 = 64 << 20;
 
 /// How packages are checked.
 #[derive(Clone, Copy)]
