@@ -111,7 +111,8 @@ pub(crate) fn hash(
     }
 }
 
-fn covers(pattern: &str, name: &OsStr) -> bool {
+/// Whether a name is one that a pattern means: the same, or a longer one if the pattern ends with `*`.
+pub(crate) fn covers(pattern: &str, name: &OsStr) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.as_bytes().starts_with(prefix.as_bytes()),
         None => name == pattern,

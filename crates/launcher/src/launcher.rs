@@ -44,14 +44,17 @@ const REPEATED: Duration = Duration::from_secs(60);
 const MAX_REPEATS: usize = 8;
 
 /// The longest time for which other callers wait for a run: a whole one may take two hours.
-const HOLD_LIMIT: Duration = Duration::from_secs(3 * 3600);
+pub(crate) const HOLD_LIMIT: Duration = Duration::from_secs(3 * 3600);
 
 /// The failures by which a holder lets its waiters go on: they look up again, or run the command as well.
-const LOOK_AGAIN: &str = "opkeep launcher: look up again";
-const NOT_KEPT: &str = "opkeep launcher: not kept";
+pub(crate) const LOOK_AGAIN: &str = "opkeep launcher: look up again";
+pub(crate) const NOT_KEPT: &str = "opkeep launcher: not kept";
 
 /// The name of the file in the group of a manifest.
 const MANIFEST: &str = "manifest";
+
+/// The variable by which a program in an observed command knows that it is one: what it reads and writes itself would be observed as well.
+pub(crate) const OBSERVED: &str = "OPKEEP_OBSERVED";
 
 /// The private directories in a task's work directory.
 const TEMPORARY: &str = "tmp";
@@ -170,6 +173,14 @@ impl Launcher {
         Ok(Self { config, cache, machine: Machine::current() })
     }
 
+    pub(crate) fn config(&self) -> &LauncherConfig {
+        &self.config
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     /// The cache, for its statistics and for uploads at the end.
     pub fn cache(&self) -> &FileCache {
         &self.cache
@@ -209,7 +220,7 @@ impl Launcher {
         }
     }
 
-    fn forward(
+    pub(crate) fn forward(
         &self,
         task: &Task<'_>,
         env: &[(OsString, OsString)],
@@ -494,7 +505,8 @@ fn private_environment(
         let created = Fs::new().create_dirs(&path, 0o700);
         created.map(|()| path.clone()).map_err(|source| LauncherError::Io { action: "create", path, source })
     };
-    let set: [(&str, OsString); 3] = [
+    let set: [(&str, OsString); 4] = [
+        (OBSERVED, "1".into()),
         ("TMPDIR", dir(TEMPORARY)?.into()),
         ("PYTHONDONTWRITEBYTECODE", "1".into()),
         ("PYTHONPYCACHEPREFIX", dir(BYTE_CODE)?.into()),

@@ -35,10 +35,12 @@
 //! The clock, the host's name, the number of processors, sockets, limits, a file's owner and its date; extended attributes, which observed programs do not see; and data in pipes that a command inherits. Its adapter knows
 //! that the tool uses none of these.
 
+pub mod bisheng;
 mod bytes;
 mod environment;
 mod error;
 mod key;
+mod keyed;
 mod launcher;
 mod manifest;
 pub mod opc;

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "these processes communicate through files")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these tests are functions without `#[test]`")]
 
+mod bisheng;
 mod jobs;
 mod opc;
 #[path = "../common/outputs.rs"]
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
         ("opc::a_set_has_no_order", opc::a_set_has_no_order),
         ("opc::a_toolkit_beside_a_project", opc::a_toolkit_beside_a_project),
     ];
-    let trials = tests.into_iter().map(|(name, body)| {
+    let trials = tests.into_iter().chain(bisheng::cases()).map(|(name, body)| {
         let trial = Trial::test(name, move || {
             body();
             Ok(())
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
         let is_possible = match name {
             "jobs_get_tokens_by_a_named_pipe" => jobs::has_named_pipes(),
             // clang, a linker, objdump and make.
-            name if name.starts_with("opc::") => tools().is_some(),
+            name if name.starts_with("opc::") || name.starts_with("bisheng::") => tools().is_some(),
             _ => true,
         };
         trial.with_ignored_flag(!is_possible)

@@ -14,7 +14,10 @@ const SCRIPT_LINE: usize = 256;
 
 /// The interpreter that the kernel opens to execute the program at `path`, from a script's first line or from an ELF
 /// header; and whether the program is a script.
-pub(super) fn interpreter(path: &Path) -> io::Result<Option<(PathBuf, bool)>> {
+///
+/// # Errors
+/// The program cannot be read.
+pub fn program_interpreter(path: &Path) -> io::Result<Option<(PathBuf, bool)>> {
     let mut head = Vec::new();
     let mut file = Fs::new().open(path)?;
     file.by_ref().take(SCRIPT_LINE as u64).read_to_end(&mut head)?;

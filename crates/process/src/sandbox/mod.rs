@@ -48,6 +48,7 @@ mod writes;
 
 pub use domain::{Domain, DomainBuilder, DomainError};
 pub use inputs::{Declared, DigestFile, Inputs, InputsError, Unchanged};
+pub use interpreter::program_interpreter;
 pub use observation::{Before, Found, Learned, Observation, Program, Written};
 pub use observer::Observer;
 pub use peers::Peer;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use opkeep_fs::Fs;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::interpreter::interpreter;
+use super::interpreter::program_interpreter;
 use super::listening::{LastCall, is_ready, last_call, receive};
 use super::listing::{digest_of_names, list};
 use super::observation::{Found, in_order};
@@ -374,7 +374,7 @@ impl Watch {
                 self.read(file.clone(), Found::at(&file));
                 program.read.push(file.clone());
             }
-            match interpreter(&file)? {
+            match program_interpreter(&file)? {
                 Some((interpreter, is_script)) => {
                     program.is_script |= is_script;
                     next = Some(interpreter);
