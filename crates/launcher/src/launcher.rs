@@ -54,7 +54,7 @@ pub(crate) const NOT_KEPT: &str = "opkeep launcher: not kept";
 const MANIFEST: &str = "manifest";
 
 /// The variable by which a program in an observed command knows that it is one: what it reads and writes itself would be observed as well.
-pub(crate) const OBSERVED: &str = "OPKEEP_OBSERVED";
+pub(crate) const OBSERVED: &str = "OBSERVED_BY_OPKEEP";
 
 /// The private directories in a task's work directory.
 const TEMPORARY: &str = "tmp";

@@ -34,8 +34,7 @@ pub use process_output::ProcessOutput;
 pub use running_process::RunningProcess;
 pub use sandbox::{
     Before, Declared, DigestFile, Domain, DomainBuilder, DomainError, Found, Inputs, InputsError, Learned,
-    Observation, Observer, Peer, Program, Sandbox, UNKEYED, Unchanged, Unkeyed, Written,
-    program_interpreter,
+    Observation, Observer, Peer, Program, Sandbox, UNKEYED, Unchanged, Unkeyed, Written, program_interpreter,
 };
 pub use shortage::is_short_of_resources;
 pub use signals::SignalRelay;

@@ -17,6 +17,7 @@ mod remote_hosts;
 mod remote_hung;
 mod remote_toolchains;
 mod report_page;
+mod tiling_keys;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     let modules = [
         accidents::trials(),
         packages::trials(),
+        tiling_keys::trials(),
         privileged::trials(),
         remote::trials(),
         remote_hosts::trials(),

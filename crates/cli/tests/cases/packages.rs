@@ -22,13 +22,14 @@ type Test = fn() -> Result<(), Failed>;
 pub(crate) fn trials() -> Vec<Trial> {
     // clang, a linker, objdump and make.
     let has_tools = tools().is_some();
-    let tests: [(&str, bool, Test); 6] = [
+    let tests: [(&str, bool, Test); 7] = [
         (
             "three_kinds_of_builds_compile_nothing_twice",
             has_tools,
             three_kinds_of_builds_compile_nothing_twice,
         ),
         ("build_trees_of_all_kinds_agree", has_tools, build_trees_of_all_kinds_agree),
+        ("launchers_at_both_levels_keep_the_task", has_tools, launchers_at_both_levels_keep_the_task),
         ("two_builds_at_once_compile_each_task_once", has_tools, two_builds_at_once_compile_each_task_once),
         ("a_change_of_one_source_compiles_its_tasks", has_tools, a_change_of_one_source_compiles_its_tasks),
         ("what_is_not_cached_runs_as_it_is", true, what_is_not_cached_runs_as_it_is),
@@ -183,6 +184,27 @@ fn build_trees_of_all_kinds_agree() -> Result<(), Failed> {
         let ran = ran.prints(&format!("{damaged}: OPV005")).prints(&lost).prints("and there is no such file");
         ran.prints("1 refused");
     }
+    Ok(())
+}
+
+/// Below an observed task, the compilers run as they are, and the task is kept.
+fn launchers_at_both_levels_keep_the_task() -> Result<(), Failed> {
+    let bench = Bench::new();
+    let names = "opc,asc_opc,bisheng,ccec,opkeep-ccache";
+    let shims = bench.far.path().join("shims");
+    bench.place.run(&["shim", "install", shims.to_str().unwrap(), "--for", names]).ended_with(0);
+    let kind = Project::nn().tasks(1).operators(&["AddCustom"])?.ccache(&shims.join("opkeep-ccache"));
+    let first = bench.project(&kind, "first");
+    build(&first, 4);
+    assert_eq!(bench.compiles(), first.tasks().unwrap().len());
+    let built = kernels(&first.tasks().unwrap());
+    first.clean().unwrap();
+    build(&first, 4);
+    assert_eq!((bench.compiles(), kernels(&first.tasks().unwrap())), (0, built.clone()));
+    let plain = Project::nn().tasks(1).operators(&["AddCustom"])?;
+    let plain = plain.write(&bench.at.join("plain"), &bench.installed).unwrap();
+    build(&plain, 4);
+    assert_eq!(kernels(&plain.tasks().unwrap()), built);
     Ok(())
 }
 

@@ -87,13 +87,14 @@ const COMMANDS: [&str; 63] = [
 const PUBLIC_KEY: &str = "builds:rJ6rjUZ/LpA/lsty3rALkpmyM8CCydALU6w62xbbkRQ=\n";
 
 /// The commands of README.md that have no snapshot, and why.
-const EXCEPTIONS: [(&str, &str); 9] = [
+const EXCEPTIONS: [(&str, &str); 10] = [
     ("build --timings", "writes a page with times, which the suite `report` reads"),
     ("targets", "lists the compilers of the machine"),
     ("doctor", "says what the machine lacks"),
     ("remote check [URL]", "says what the machine's file system does, and how fast"),
     ("key generate NAME --out FILE", "makes another key each time"),
     ("opc -- NAME...", "runs a compiler of CANN, as the cases `packages` do"),
+    ("bisheng -- NAME...", "runs a compiler of CANN, as the cases `packages` do"),
     ("shim install DIR", "prints the path of the links, which the cases `packages` use"),
     ("package verify DIR", "the suite `package` and the cases `packages` have its texts"),
     ("completions SHELL", "prints scripts, which the suite `completions` runs"),

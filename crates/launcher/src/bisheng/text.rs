@@ -1,7 +1,7 @@
 //! The preprocessed text: what of it counts, and which files it is from.
 //!
 //! ```text
-//! # 1 "/work/k_kernel.cpp"           a marker: the next line is this one of this file
+//! # 1 "/build/k_kernel.cpp"           a marker: the next line is this one of this file
 //! # 1 "/toolkit/kernel.h" 1 3        the file is entered (1) or left (2), and is a system header (3), or its names are of C (4)
 //! ```
 //!

@@ -1,5 +1,6 @@
 //! `opkeep opc`: runs CANN's `opc`, or takes its result from the store.
 
+mod bisheng;
 mod launch;
 mod shim;
 
@@ -8,14 +9,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use opkeep_fs::{Fs, TempDir};
+use opkeep_launcher::bisheng::set_real_path;
 use opkeep_launcher::opc::{NAMES, NotCached, Opc, set_toolkit_root};
 use opkeep_launcher::shim::find_real;
-use opkeep_launcher::{How, Invocation, Ran};
+use opkeep_launcher::{Invocation, Ran};
 
+pub(crate) use bisheng::{Args as BishengArgs, run as run_bisheng};
 pub(crate) use shim::ShimArgs;
 pub(crate) use shim::run as run_shim;
 
-use self::launch::{LaunchArgs, exit_code};
+use self::launch::{LaunchArgs, PlaceArgs, exec, exit_code, note};
 use crate::ui::config::Verbosity;
 use crate::ui::env;
 use crate::ui::output::{ExitStatus, Output};
@@ -44,6 +47,8 @@ Examples:
 #[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
     #[command(flatten)]
+    places: PlaceArgs,
+    #[command(flatten)]
     launch: LaunchArgs,
     /// A link to this program stands before the command on PATH
     #[arg(long, hide = true)]
@@ -55,9 +60,13 @@ pub(crate) struct Args {
 
 /// Returns the command line that runs this program by a link with the name of a compiler: `None` if it is run by another name.
 pub(crate) fn of_link(line: &[OsString]) -> Option<Vec<OsString>> {
-    let name = Path::new(line.first()?).file_name().filter(|name| NAMES.iter().any(|known| name == known))?;
+    let (program, args) = line.split_first()?;
+    let name = Path::new(program).file_name()?;
+    if !NAMES.iter().any(|known| name == *known) {
+        return bisheng::of_link(name, args);
+    }
     let start = ["opkeep", "opc", "--behind-link", "--"].map(OsString::from);
-    Some(start.into_iter().chain([name.to_owned()]).chain(line[1..].iter().cloned()).collect())
+    Some(start.into_iter().chain([name.to_owned()]).chain(args.iter().cloned()).collect())
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
@@ -79,8 +88,8 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
 }
 
 fn run_task(opc: Opc, args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
-    let opc = opc.with_logs(args.launch.logs());
-    let (launcher, digests) = args.launch.open("opc", output)?;
+    let opc = opc.with_logs(args.places.logs());
+    let (launcher, digests) = args.launch.open("opc", args.places.roots()?, output)?;
     let work_dir =
         TempDir::create_in(&env::temp_dir(), "opkeep-opc-").context("creating a work directory")?;
     // The command says what is wrong with its directory.
@@ -124,28 +133,17 @@ fn real(name: &OsStr, env: &mut Vec<(OsString, OsString)>) -> anyhow::Result<Pat
     if real.is_hidden {
         set_toolkit_root(env, &real.path);
     }
+    // The operator's Python takes headers from beside the compiler that a search finds.
+    let compiler =
+        find_real(&Fs::new(), OsStr::new("bisheng"), &path, &own).context("reading this program")?;
+    if let Some(compiler) = compiler.filter(|found| found.is_hidden) {
+        set_real_path(env, &compiler.path);
+    }
     Ok(std::path::absolute(&real.path)?)
-}
-
-/// Runs the command in the place of this process. Returns the error if that fails.
-fn exec(invocation: &Invocation) -> anyhow::Error {
-    let program = invocation.program.display().to_string();
-    anyhow::Error::new(invocation.exec()).context(format!("cannot run `{program}`"))
 }
 
 fn note_uncached(reason: &NotCached, output: &Output) {
     if output.verbosity() > Verbosity::Normal {
         output.print_note(&format!("not cached: {reason}"));
-    }
-}
-
-fn note(how: &How, output: &Output) {
-    if output.verbosity() > Verbosity::Normal {
-        output.print_note(&match how {
-            How::Hit => "taken from the store".to_owned(),
-            How::Compiled => "compiled, and stored".to_owned(),
-            How::NotKept(reason) => format!("compiled, and not stored: {reason}"),
-            How::Uncached(reason) => format!("compiled, not cached: {reason}"),
-        });
     }
 }

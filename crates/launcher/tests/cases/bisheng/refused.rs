@@ -48,7 +48,7 @@ fn a_part_of_an_observed_command_runs_as_it_is() {
     let bench = Bench::new();
     bench.write("w/a.cpp", "int f() { return 1; }\n");
     for _ in 0..2 {
-        let did = bench.run(&Line::new("w", "").with("OPKEEP_OBSERVED", "1"));
+        let did = bench.run(&Line::new("w", "").with("OBSERVED_BY_OPKEEP", "1"));
         assert_eq!(did, Did::NotCached(NotCached::Observed));
     }
 }
