@@ -121,6 +121,10 @@ impl TaskKey {
         if manifest.has_real_paths {
             states.roots.hash_real_paths(&mut hasher);
         }
+        // A relative path leads there from a root in it.
+        if manifest.uses_home() {
+            states.roots.hash_home(&mut hasher);
+        }
         Some(FileKey::new(*hasher.finish().as_bytes()).with_name("result"))
     }
 }

@@ -57,6 +57,13 @@ impl Manifest {
         is_same && (listed.iter().all(|dir| !dir.by_mention) || words.are_in(filter))
     }
 
+    /// Whether a path of it is below the home directory, where another root may lie as well.
+    pub(crate) fn uses_home(&self) -> bool {
+        let listed = self.listed.iter().map(|listed| &listed.dir);
+        let old = self.old.iter().map(|old| &old.path);
+        self.paths.iter().chain(listed).chain(old).any(PathName::uses_home)
+    }
+
     /// The digest of its encoding.
     pub(crate) fn digest(&self) -> Digest {
         Digest::of(&self.encode())

@@ -14,6 +14,8 @@ use crate::error::LauncherError;
 /// The name of the user's home directory, and that of the private work directory of a run.
 const HOME: &str = "home";
 const WORK: &str = "work";
+/// The start of the directory of a user's Python packages, below the home directory. (Python's `site`)
+const USER_PACKAGES: &[u8] = b".local/lib/python";
 /// The end of the name of a root's real path. No user's name has this character.
 const REAL: &str = "@real";
 const MAX_NAME: usize = 64;
@@ -33,6 +35,13 @@ struct Root {
 pub(crate) struct PathName {
     pub(crate) root: String,
     pub(crate) rest: PathBuf,
+}
+
+impl PathName {
+    /// Whether it is below the home directory, and not where each Python looks for the user's packages: there it goes by `HOME` alone.
+    pub(crate) fn uses_home(&self) -> bool {
+        is_called(&self.root, HOME) && !self.rest.as_os_str().as_bytes().starts_with(USER_PACKAGES)
+    }
 }
 
 /// A part of a text.
@@ -213,7 +222,11 @@ impl Roots {
 
 impl Root {
     fn is_work_dir(&self) -> bool {
-        self.name == WORK || self.name.strip_suffix(REAL) == Some(WORK)
+        is_called(&self.name, WORK)
+    }
+
+    fn is_home(&self) -> bool {
+        is_called(&self.name, HOME)
     }
 
     /// Whether a text begins with this path, and not with a longer name.
@@ -221,6 +234,11 @@ impl Root {
         let rest = text.strip_prefix(self.path.as_os_str().as_bytes());
         rest.is_some_and(|rest| rest.first().is_none_or(|byte| !is_name_byte(*byte)))
     }
+}
+
+/// Whether the name of a root is that of one by itself, by its given or its real path.
+fn is_called(name: &str, own: &str) -> bool {
+    name.strip_suffix(REAL).unwrap_or(name) == own
 }
 
 /// Whether a byte may be a part of a file's name without quotes.

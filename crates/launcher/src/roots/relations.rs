@@ -13,10 +13,19 @@ use opkeep_digest::Hasher;
 use super::{Root, Roots, is_name_byte};
 
 impl Roots {
-    /// Adds the relative paths between each two roots that have more than `/` in common.
+    /// Adds the relative paths between each two roots that have more than `/` in common. The home directory is not among them:
+    /// [`hash_home`](Self::hash_home) is for a run that uses it.
     pub(crate) fn hash_relations(&self, hasher: &mut Hasher) {
+        Self::hash_between(self.lasting().filter(|root| !root.is_home()).collect(), hasher);
+    }
+
+    /// Adds the relative paths between each two roots, the home directory among them.
+    pub(crate) fn hash_home(&self, hasher: &mut Hasher) {
+        Self::hash_between(self.lasting().collect(), hasher);
+    }
+
+    fn hash_between(mut roots: Vec<&Root>, hasher: &mut Hasher) {
         // By name: the order of the roots themselves depends on their paths.
-        let mut roots: Vec<&Root> = self.lasting().collect();
         roots.sort_by(|one, other| one.name.cmp(&other.name));
         let pairs =
             roots.iter().enumerate().flat_map(|(at, one)| roots[..at].iter().map(move |it| (it, one)));

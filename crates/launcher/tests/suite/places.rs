@@ -84,6 +84,26 @@ fn how_roots_lie_to_each_other_counts() {
     }
 }
 
+/// A user's second clone. That Python looks for the user's packages says nothing of where the tree lies.
+#[test]
+fn a_tree_may_move_within_the_home_directory() {
+    for (script, is_movable) in [
+        ("cat in > out/k", true),
+        ("[ -e \"$HOME/.local/lib/python3.11/site-packages\" ] || cat in > out/k", true),
+        // By a path that the tree's own may have been made of.
+        ("[ -e \"$HOME/.local/other\" ] || cat in > out/k", false),
+        ("[ -e \"$(dirname \"$PWD\")/beside\" ] || cat in > out/k", false),
+    ] {
+        let bench = Bench::new();
+        two_trees(&bench, &[("in", "x")]);
+        let setup = |tree| Setup { env: vec![variable("HOME", bench.path(""))], ..at(tree, MOVABLE) };
+        assert_eq!(bench.run_with(&setup("tree"), script).how, How::Compiled, "{script}");
+        let expected = if is_movable { How::Hit } else { How::Compiled };
+        assert_eq!(bench.run_with(&setup("moved/elsewhere"), script).how, expected, "{script}");
+        assert_eq!(bench.run_with(&setup("tree"), script).how, How::Hit, "{script}");
+    }
+}
+
 /// By the same text, a tree that lies elsewhere reads another file.
 #[test]
 fn what_lies_beside_a_root_is_that_of_its_place() {
