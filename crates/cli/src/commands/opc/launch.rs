@@ -30,8 +30,9 @@ const LOGS: &str = "OPKEEP_LOG_DIRS";
 pub(super) struct PlaceArgs {
     /// A directory that may lie elsewhere in another build, with a name for it
     ///
-    /// Such as the build tree and the source tree. Results are the same wherever it lies, unless an output shows the path. The home
-    /// directory is one by itself. [default: $OPKEEP_ROOTS, as in build=/x/build:source=/y]
+    /// Such as the build tree and the source tree. Results are the same wherever it lies, unless an output shows the path, a C text
+    /// contains it, or a file beside it is used. The home directory is one by itself. [default: $OPKEEP_ROOTS, as in
+    /// build=/x/build:source=/y]
     #[arg(long = "root", value_name = "NAME=DIR", value_parser = root)]
     roots: Vec<(String, PathBuf)>,
     /// A directory of logs: what a compiler writes there is no result
@@ -46,8 +47,8 @@ pub(super) struct PlaceArgs {
 pub(super) struct LaunchArgs {
     /// A variable that does not count; with * at its end, all that begin like that
     ///
-    /// All count but those that say nothing of the compile, such as SHLVL or CI_JOB_ID. [default: $OPKEEP_IGNORED_VARIABLES,
-    /// separated by commas]
+    /// All count but those that the command does not get, such as SHLVL or CI_JOB_ID, and the user's name. [default:
+    /// $OPKEEP_IGNORED_VARIABLES, separated by commas]
     #[arg(long = "ignore-variable", value_name = "NAME")]
     variables: Vec<String>,
     /// How the store is used: enable, force, disable, read-only or require [default: enable]
