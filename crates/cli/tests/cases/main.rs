@@ -10,6 +10,7 @@ mod common;
 mod import;
 mod in_process;
 mod man_pages;
+mod package_builds;
 mod packages;
 mod privileged;
 mod remote;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         };
     let modules = [
         accidents::trials(),
+        package_builds::trials(),
         packages::trials(),
         tiling_keys::trials(),
         privileged::trials(),

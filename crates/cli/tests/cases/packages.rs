@@ -46,15 +46,15 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// A toolkit, a store, and a directory with links. The toolkit and the links are not beside the projects: no relative path leads to them.
-struct Bench {
-    place: Place,
-    at: PathBuf,
+pub(crate) struct Bench {
+    pub(crate) place: Place,
+    pub(crate) at: PathBuf,
     far: TempDir,
-    installed: PackageInstallation,
+    pub(crate) installed: PackageInstallation,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = Place::new();
         let at = fs::canonicalize(place.dir.path()).unwrap();
         let far = far_dir().unwrap();
@@ -66,7 +66,7 @@ impl Bench {
     }
 
     /// Writes a project whose builds use the store.
-    fn project(&self, project: &Project, folder: &str) -> ProjectTree {
+    pub(crate) fn project(&self, project: &Project, folder: &str) -> ProjectTree {
         let folder = self.at.join(folder);
         let log = fs::canonicalize(self.installed.root()).unwrap().join("opkeep_standin");
         let text = |path: &Path| path.to_str().unwrap().to_owned();
@@ -88,7 +88,7 @@ impl Bench {
     }
 }
 
-fn build(project: &ProjectTree, jobs: usize) -> Output {
+pub(crate) fn build(project: &ProjectTree, jobs: usize) -> Output {
     let ended = project.build(jobs).output().unwrap();
     assert!(ended.status.success(), "{ended:?}");
     ended

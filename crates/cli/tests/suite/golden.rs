@@ -12,6 +12,7 @@ use opkeep_testkit::caches::{Rank, age, cann_kernel};
 use opkeep_testkit::toolkit::package::VendorPackage;
 use serde_json::Value;
 
+use crate::common::packages::{build_tree, two_vendors};
 use crate::common::{Place, Ran, SQUARE, files, square_of};
 
 const NETWORK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/networks/lenet");
@@ -180,6 +181,10 @@ fn json_fields_are_unchanged() {
     let package = VendorPackage::write(&place.path("vendors/vendor")).unwrap();
     fs::remove_file(package.file(&format!("{}.o", VendorPackage::add("ascend910b", "float16")))).unwrap();
     run(&["package", "verify", "vendors"]);
+    two_vendors(&place);
+    run(&["package", "diff", "old", "new"]);
+    build_tree(&place);
+    run(&["package", "plan", "build", "--source", "add/op_kernel/add.cpp"]);
     let text: String = fields.0.iter().map(|line| format!("{line}\n")).collect();
     compare("json.txt", &text);
 }
@@ -262,6 +267,9 @@ fn error_texts_are_unchanged() {
         &["package", "verify", "missing"],
         &["package", "verify", "notes.txt"],
         &["package", "verify", "empty"],
+        &["package", "diff", "empty"],
+        &["package", "diff", "missing", "missing"],
+        &["package", "plan", "missing"],
         &["bundle"],
         &["bundle", "export"],
         &["bundle", "export", "--output", "tmp"],

@@ -13,6 +13,7 @@ use opkeep_testkit::toolkit::package::VendorPackage;
 use opkeep_testkit::toolkit::{Part, Toolkit, Vendor, python};
 use serde_json::Value;
 
+use crate::common::packages::{build_tree, two_vendors};
 use crate::common::{Place, Ran, SQUARE, files, square_of};
 
 const PAGE: &str = include_str!("../../../../docs/json.md");
@@ -224,6 +225,16 @@ fn packages(checker: &mut Checker, place: &Place) {
     // Directories that are nested too deep.
     fs::create_dir_all(package.file(&"d/".repeat(45))).unwrap();
     run(checker, place, "package verify", &["package", "verify", "vendors"]);
+    run(checker, place, "package diff", &["package", "diff", "vendors", "vendors"]);
+    two_vendors(place);
+    run(checker, place, "package diff", &["package", "diff", "old", "new"]);
+    run(checker, place, EARLY, &["package", "diff", "old", "pipes"]);
+    build_tree(place);
+    let source = ["--source", "add/op_kernel/add.cpp", "--source", "other.cpp"];
+    run(checker, place, "package plan", &[&["package", "plan", "build"], &source[..]].concat());
+    fs::remove_file(place.path("build/binary/ascend910b/gen/Add_0_param.json")).unwrap();
+    run(checker, place, "package plan", &["package", "plan", "build"]);
+    run(checker, place, EARLY, &["package", "plan", "old"]);
 }
 
 /// Builds, runs, and stores of every state.

@@ -8,6 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use opkeep_testkit::toolkit::package::VendorPackage;
 
 use crate::common::Place;
+use crate::common::packages::{build_tree, two_vendors};
 
 fn package(place: &Place, vendor: &str) -> VendorPackage {
     VendorPackage::write(&place.path(&format!("vendors/{vendor}"))).unwrap()
@@ -89,4 +90,81 @@ fn what_is_no_package_or_cannot_be_read_ends_with_2() {
     } else {
         ran.ended_with(2).says("kernel/ascend910b/add_custom`: ");
     }
+}
+
+#[test]
+fn the_differences_of_two_packages_are_named() {
+    let place = Place::untouched();
+    two_vendors(&place);
+    let same = place.run(&["package", "diff", "old/vendors/custom", "old/vendors/gone"]).ended_with(0);
+    let expected = "\
+ascend910_93 and ascend910b of old/vendors/custom share the objects of 4 kernels
+ascend910_93 and ascend910b of old/vendors/gone share the objects of 4 kernels
+they are the same
+";
+    assert_eq!((same.stdout.as_str(), same.stderr.as_str()), (expected, ""));
+    let ran = place.run(&["package", "diff", "old", "new"]).ended_with(1);
+    let outside = format!("`{}`", place.path("outside.json").display());
+    let stdout = ran.stdout.replace(&outside, "`outside.json`");
+    let expected = "\
+only in A: package old/vendors/gone
+only in B: package new/vendors/more
+old/vendors/custom and new/vendors/custom
+ascend310p: kernels: 2 added, 4 removed, 0 equal
+  removed    1 operator: AddCustom
+  removed    ascend310p/add_custom/AddCustom_000000000000000000000042a9793b9a
+  removed    ascend310p/add_custom/AddCustom_000000000000000000000042a9793bd4
+  removed    ascend310p/fused_matmul/FusedMatmul_000000000000000000000042a9793b9a
+  removed    ascend310p/fused_matmul/FusedMatmul_000000000000000000000042a9793bd4
+  added      ascend310p/other_matmul/FusedMatmul_000000000000000000000042a9793b9a
+  added      ascend310p/other_matmul/FusedMatmul_000000000000000000000042a9793bd4
+ascend910_93: kernels: 1 unreadable, 3 equal
+  unreadable ascend910_93/add_custom/AddCustom_000000000000000000000042a9793b9a: expected a file of the package, \
+found a link out of the package, to `outside.json`
+ascend910b: kernels: 1 other code, 1 other metadata, 4 equal
+  metadata   ascend910b/add_custom/AddCustom_000000000000000000000042a9793b9a: field `coreType`: `VectorCore` in A, \
+`Other` in B
+  code       ascend910b/add_custom/AddCustom_000000000000000000000042a9793bd4
+  changed    add_custom.json: field `binList[0].inputs[0].dtype`: `float16` in A, `int8` in B
+  removed    fused_matmul.json
+generated Python: changed add_custom.py
+ascend910_93 and ascend910b of old/vendors/custom share the objects of 4 kernels
+ascend910_93 and ascend910b of new/vendors/custom share the objects of 3 kernels
+";
+    assert_eq!((stdout.as_str(), ran.stderr.as_str()), (expected, ""));
+}
+
+#[test]
+fn what_could_not_be_listed_is_not_the_same() {
+    let place = Place::untouched();
+    let package = package(&place, "custom");
+    fs::create_dir_all(package.file(&"d/".repeat(45))).unwrap();
+    let ran = place.run(&["package", "diff", "vendors", "vendors"]).ended_with(2);
+    assert!(!ran.stdout.contains("they are the same"), "{ran:?}");
+    ran.says("cannot read `vendors/custom/op_impl/ai_core/tbe/d/d/");
+    place.run(&["package", "plan", "vendors"]).ended_with(2).says("has no build tree");
+}
+
+#[test]
+fn the_tasks_of_a_build_are_listed() {
+    let place = Place::untouched();
+    build_tree(&place);
+    let plan = |args: &[&str]| place.run(&[&["package", "plan", "build"], args].concat());
+    let units = "\
+ascend910_93: 2 tasks: 0 built, 1 partial, 1 not built
+ascend910b: 2 tasks: 1 built, 0 partial, 1 not built
+";
+    let ran = plan(&[]).ended_with(0);
+    let expected = format!(
+        "not built  ascend910_93  Add  Add_1\npartial    ascend910_93  Mul  Mul_1\nnot built  ascend910b    Add  Add_1\n{units}"
+    );
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), (expected.as_str(), ""));
+    plan(&["-v"]).ended_with(0).prints("\nbuilt      ascend910b    Add  Add_0\n");
+    let ran = plan(&["--source", "add/op_kernel/add_tiling.h"]).ended_with(0);
+    let expected = format!(
+        "built      ascend910b  Add  Add_0\nnot built  ascend910b  Add  Add_1\nadd/op_kernel/add_tiling.h is read by 2 of 4 tasks\n{units}"
+    );
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), (expected.as_str(), ""));
+    fs::remove_file(place.path("build/binary/ascend910b/gen/Add_0_param.json")).unwrap();
+    plan(&[]).ended_with(2).says("Add-add-0.sh`: its parameter file `Add_0_param.json` is not in the tree");
 }

@@ -87,7 +87,7 @@ const COMMANDS: [&str; 63] = [
 const PUBLIC_KEY: &str = "builds:rJ6rjUZ/LpA/lsty3rALkpmyM8CCydALU6w62xbbkRQ=\n";
 
 /// The commands of README.md that have no snapshot, and why.
-const EXCEPTIONS: [(&str, &str); 10] = [
+const EXCEPTIONS: [(&str, &str); 12] = [
     ("build --timings", "writes a page with times, which the suite `report` reads"),
     ("targets", "lists the compilers of the machine"),
     ("doctor", "says what the machine lacks"),
@@ -97,15 +97,18 @@ const EXCEPTIONS: [(&str, &str); 10] = [
     ("bisheng -- NAME...", "runs a compiler of CANN, as the cases `packages` do"),
     ("shim install DIR", "prints the path of the links, which the cases `packages` use"),
     ("package verify DIR", "the suite `package` and the cases `packages` have its texts"),
+    ("package diff A B", "the suite `package` and the cases `package_builds` have its texts"),
+    ("package plan DIR", "the suite `package` and the cases `package_builds` have its texts"),
     ("completions SHELL", "prints scripts, which the suite `completions` runs"),
 ];
 
 /// The flags in README.md that no snapshot has, and why.
-const FLAG_EXCEPTIONS: [(&str, &str); 4] = [
+const FLAG_EXCEPTIONS: [(&str, &str); 5] = [
     ("--profile", "lists the nodes by their times"),
     ("--framework triton", "reads the kernels of an installed Triton"),
     ("--sign-key", "the suite `signing` signs"),
     ("--trusted-keys", "the suite `signing` checks signatures"),
+    ("--source FILE", "the suite `package` lists the readers of sources"),
 ];
 
 #[test]

@@ -1,6 +1,8 @@
 //! `opkeep package`: operator packages and their build trees.
 
+mod diff;
 mod paths;
+mod plan;
 mod verify;
 
 use clap::Subcommand;
@@ -16,9 +18,13 @@ to directories are not followed.
 
 Examples:
   opkeep package verify $ASCEND_OPP_PATH/vendors
-    checks all packages of custom operators";
+    checks all packages of custom operators
+  opkeep package diff vendors/customize csrc/build
+    shows what a new build changes
+  opkeep package plan csrc/build --source csrc/add/op_kernel/add.cpp
+    lists the tasks that read a source";
 
-/// Check CANN operator packages, or their build trees
+/// Check and compare CANN operator packages, and list the tasks of their builds
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = DETAILS)]
 pub(crate) struct Args {
@@ -29,10 +35,14 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum PackageCommand {
     Verify(verify::Args),
+    Diff(diff::Args),
+    Plan(plan::Args),
 }
 
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<ExitStatus> {
     match &args.command {
         PackageCommand::Verify(args) => verify::run(args, output),
+        PackageCommand::Diff(args) => diff::run(args, output),
+        PackageCommand::Plan(args) => plan::run(args, output),
     }
 }
