@@ -68,7 +68,6 @@ impl TaskKey {
             ignored: _,
             check: _,
             facts,
-            own_dirs: _,
             target,
             name: _,
         } = task;
@@ -92,8 +91,8 @@ impl TaskKey {
         for input in inputs {
             hash_file(&mut hasher, input, roots, digests).map_err(|_| input.clone())?;
         }
-        let ToolFacts { is_movable, replaces_outputs, imports_by_name } = facts;
-        [is_movable, replaces_outputs, imports_by_name].into_iter().for_each(|fact| hasher.bool(*fact));
+        let ToolFacts { is_movable, replaces_outputs, ignores_byte_code } = facts;
+        [is_movable, replaces_outputs, ignores_byte_code].into_iter().for_each(|fact| hasher.bool(*fact));
         roots.hash_relations(&mut hasher);
         // A relative path leads from there to a root, or a name behind a text.
         let texts = key_args.iter().chain(env.iter().map(|(_, value)| value));
@@ -148,7 +147,7 @@ mod tests {
     use opkeep_process::Learned;
 
     use super::*;
-    use crate::manifest::{Listed, Old, WordFilter};
+    use crate::manifest::{Listed, Old};
 
     /// Digests without memory.
     struct Plain;
@@ -202,7 +201,6 @@ mod tests {
                 ignored: &|_| false,
                 check: &|_| Ok(()),
                 facts: ToolFacts { is_movable: true, ..ToolFacts::default() },
-                own_dirs: Vec::new(),
                 target: "Ascend910B1".to_owned(),
                 name: "add".to_owned(),
             }
@@ -223,9 +221,7 @@ mod tests {
 
     fn manifest() -> Manifest {
         let name = |rest: &str| crate::roots::PathName { root: "build".to_owned(), rest: rest.into() };
-        let listed = Listed { dir: name("list"), by_mention: true, by_python: true, ignored: Vec::new() };
-        let mut words = crate::manifest::Words::default();
-        words.add(0, b"import a");
+        let listed = Listed { dir: name("list"), by_python: true, ignored: Vec::new() };
         Manifest {
             has_real_paths: false,
             paths: vec![name("absent/file"), name("in.json"), name("list"), name("tool")],
@@ -234,7 +230,6 @@ mod tests {
                 Old { path: name("list/out"), learned: Learned::Mode(0o644) },
                 Old { path: name("list/sub"), learned: Learned::State },
             ],
-            words: words.filter(),
         }
     }
 
@@ -248,7 +243,7 @@ mod tests {
     }
 
     const GOLDEN_TASK: &str = "0a7d7a3064641854b704a436e3344112a6f6559b5014455b0185af0a7623d7c9";
-    const GOLDEN_RESULT: &str = "def3cf2b4b086db0f24a0e865d0ccb78df90dfd7a203bfc6af9af9641c36797b";
+    const GOLDEN_RESULT: &str = "27636cd8186e8a9ad437af34e67f01c05dcba22c14ff8e5bf564eec72b0120df";
 
     #[test]
     fn each_part_of_a_task_counts() {
@@ -315,13 +310,15 @@ mod tests {
             change(&tree);
             assert_ne!(tree.result(&manifest()).unwrap(), before, "change {number}");
         }
-        // A name that no text mentions.
-        fs::write(tree.path("list/unrelated.py"), "").unwrap();
+        // Python keeps its compiled modules there; a file of this name is none of them.
+        fs::create_dir(tree.path("list/__pycache__")).unwrap();
         assert_eq!(tree.result(&manifest()).unwrap(), before);
-        // Real paths count if the manifest says so, and lists that are empty are other lists.
+        fs::remove_dir(tree.path("list/__pycache__")).unwrap();
+        fs::write(tree.path("list/__pycache__"), "").unwrap();
+        assert_ne!(tree.result(&manifest()).unwrap(), before);
+        // Real paths count if the manifest says so.
         let real = Manifest { has_real_paths: true, ..manifest() };
         assert_ne!(tree.result(&real).unwrap(), Tree::new().result(&real).unwrap());
-        assert_ne!(tree.result(&Manifest { words: WordFilter::default(), ..manifest() }).unwrap(), before);
         // A root that is not declared here, and a directory that is not there.
         let mut other = manifest();
         other.paths[0].root = "source".to_owned();

@@ -25,7 +25,7 @@ use crate::error::LauncherError;
 use crate::key::{Machine, TaskKey};
 use crate::manifest::Manifest;
 use crate::reason::Reason;
-use crate::record::{MAKE, Recording, Run};
+use crate::record::{Recording, Run};
 use crate::replay::Replay;
 use crate::result::StoredResult;
 use crate::roots::Roots;
@@ -375,15 +375,9 @@ impl Call<'_> {
         wanted: Option<&FileKey>,
         compile_time: Duration,
     ) -> Result<(), Reason> {
-        let Recording { mut manifest, words, result } = recording;
+        let Recording { manifest, result } = recording;
         let changed = || Reason::Changed(self.task.run.dir.clone());
-        let known = manifests.iter().find(|(known, _)| known.fits(&manifest, &words));
-        let is_new = known.is_none();
-        match known {
-            Some((known, _)) => manifest = known.clone(),
-            None if manifest.listed.iter().any(|listed| listed.by_mention) => manifest.words = words.filter(),
-            None => {}
-        }
+        let is_new = manifests.iter().all(|(known, _)| *known != manifest);
         if !manifest.is_encodable() {
             return Err(Reason::TooLarge);
         }
@@ -454,11 +448,7 @@ impl Call<'_> {
             if repeat > 0 {
                 capture.restart();
             }
-            let started = if Observer::is_available() {
-                Observer::start_keeping_texts(work_dir, MAKE).ok()
-            } else {
-                None
-            };
+            let started = if Observer::is_available() { Observer::start(work_dir).ok() } else { None };
             let Some(observer) = started else { break };
             let sandbox = Sandbox { observer: Some(&observer), domain: None };
             let run_began = Instant::now();

@@ -17,7 +17,7 @@
 //!   modes count, of files and of directories.
 //! * **Each variable counts**, or the command does not get it ([`INERT`]). A caller can name others that have no effect.
 //! * **Names in directories** count, as the command found them. What an adapter states of its tool ([`ToolFacts`]) makes exceptions: the names of
-//!   results, and in directories of modules those that no text mentions.
+//!   results, and the directories of Python's compiled modules.
 //! * **Old outputs** count by their kind and mode, as far as the command learns them: `mkdir` fails where a directory is, a file that is truncated keeps
 //!   its mode. So do the states of paths at which the command makes a lock or a temporary file. A run that looks at an old output is not kept.
 //! * **Nothing of a user is lost.** A result is written where each output is missing or a plain file of this user with one name, and no link is on the

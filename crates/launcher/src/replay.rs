@@ -203,7 +203,6 @@ mod tests {
             ignored: &|_| false,
             check: &|_| Ok(()),
             facts: ToolFacts::default(),
-            own_dirs: Vec::new(),
             target: "host".to_owned(),
             name: String::new(),
         };

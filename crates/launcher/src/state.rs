@@ -13,7 +13,7 @@ use opkeep_digest::{Digest, FileDigests, Hasher};
 use opkeep_fs::{FileKind, Fs};
 use opkeep_process::{Found, Learned};
 
-use crate::manifest::{Listed, Manifest, Old, WordFilter};
+use crate::manifest::{Listed, Manifest, Old};
 use crate::roots::{Roots, Segment};
 use crate::task::Task;
 
@@ -158,7 +158,7 @@ impl<'a> States<'a> {
         for listed in &manifest.listed {
             let dir = self.roots.locate(&listed.dir)?;
             let names = self.names(&dir)?;
-            let counted = counted(listed, &names, &manifest.words, &self.task.results_in(&dir));
+            let counted = counted(listed, &names, &self.task.results_in(&dir));
             hasher.list(counted.len());
             for (name, kind) in counted {
                 hasher.bytes(name.as_bytes());
@@ -321,10 +321,9 @@ fn number(kind: FileKind) -> u64 {
 pub(crate) fn counted<'n>(
     listed: &Listed,
     names: &'n [(OsString, FileKind)],
-    words: &WordFilter,
     is_result: &dyn Fn(&OsStr) -> bool,
 ) -> Vec<&'n (OsString, FileKind)> {
-    names.iter().filter(|(name, kind)| listed.counts(name, *kind, words) && !is_result(name)).collect()
+    names.iter().filter(|(name, kind)| listed.counts(name, *kind) && !is_result(name)).collect()
 }
 
 #[cfg(test)]

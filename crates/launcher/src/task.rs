@@ -58,8 +58,6 @@ pub struct Task<'a> {
     pub check: &'a OutputCheck<'a>,
     /// What is known of the tool beyond what a run shows.
     pub facts: ToolFacts,
-    /// The directories of the tool's own Python modules, by their real paths.
-    pub own_dirs: Vec<PathBuf>,
     /// The target, such as `Ascend910B1`: 1 to 100 letters, digits, `_`, `-` and `.`.
     pub target: String,
     /// The name of the kernel, for reports.
@@ -74,9 +72,8 @@ pub struct ToolFacts {
     pub is_movable: bool,
     /// An old file at the path of an output has no effect, nor its name in a directory, its mode or its date: the tool replaces it.
     pub replaces_outputs: bool,
-    /// Python and its packages, the tool's own modules ([`own_dirs`](Task::own_dirs)) and make list other directories only to find what texts name.
-    /// The modules of its users need not: where they may list one, or import a module by a name that they compute, all names in it count.
-    pub imports_by_name: bool,
+    /// Its Python programs take no notice of `__pycache__` directories, in which other processes keep compiled modules meanwhile.
+    pub ignores_byte_code: bool,
 }
 
 impl Task<'_> {

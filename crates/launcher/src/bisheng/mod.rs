@@ -233,7 +233,6 @@ impl Compile<'_> {
             ignored: &|_| false,
             check: &|_| Ok(()),
             facts: ToolFacts::default(),
-            own_dirs: Vec::new(),
             target: arguments.arch.clone().unwrap_or_else(|| "host".to_owned()),
             name,
         };

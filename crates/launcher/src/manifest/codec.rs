@@ -4,10 +4,9 @@
 //! "opkeep manifest 1\n"
 //! flags                                  1 byte: 1 = real paths
 //! number of paths      each: root's name (1 byte of length), number of bytes shared with the last rest (2), the other bytes (2 of length)
-//! number of listings   each: the directory in the same form, flags (1 byte: 1 = by mention, 2 = by Python), number of ignored names, each (2 bytes of length)
+//! number of listings   each: the directory in the same form, flags (1 byte: 1 = by Python), number of ignored names, each (2 bytes of length)
 //! number of outputs    each: the path in the same form, what is learned of an old one (1 byte: 0 = whether it can be replaced, 1 = and its mode,
 //!                      2 = all), the mode of a new one (2; 0 if it is not learned)
-//! words                4 bytes of length: 0, or a power of two from 64 on
 //! ```
 //!
 //! Numbers are little-endian, and have 4 bytes if no other size is given. Lists are sorted and have no repetition: a manifest has one encoding. Manifests
@@ -20,14 +19,13 @@ use std::path::PathBuf;
 use opkeep_process::Learned;
 use thiserror::Error;
 
-use super::{Listed, Manifest, Old, WordFilter};
+use super::{Listed, Manifest, Old};
 use crate::bytes::{Bytes, OutOfBytes, put_u16, put_u32};
 use crate::roots::PathName;
 
 const HEAD: &[u8] = b"opkeep manifest 1\n";
 const REAL_PATHS: u8 = 1;
-const BY_MENTION: u8 = 1;
-const BY_PYTHON: u8 = 2;
+const BY_PYTHON: u8 = 1;
 /// The largest encoding, and the largest number of bytes of all paths in a decoded one.
 const MAX_BYTES: usize = 16 << 20;
 const MAX_PATH_BYTES: usize = 64 << 20;
@@ -57,7 +55,7 @@ impl From<OutOfBytes> for ManifestError {
 impl Manifest {
     /// The one encoding of a manifest.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let Self { has_real_paths, paths, listed, old, words } = self;
+        let Self { has_real_paths, paths, listed, old } = self;
         let mut bytes = HEAD.to_vec();
         bytes.push(if *has_real_paths { REAL_PATHS } else { 0 });
         put_u32(&mut bytes, paths.len());
@@ -65,9 +63,9 @@ impl Manifest {
         paths.iter().for_each(|path| put_path(&mut bytes, path, &mut last));
         put_u32(&mut bytes, listed.len());
         let mut last = Vec::new();
-        for Listed { dir, by_mention, by_python, ignored } in listed {
+        for Listed { dir, by_python, ignored } in listed {
             put_path(&mut bytes, dir, &mut last);
-            bytes.push((u8::from(*by_mention) * BY_MENTION) | (u8::from(*by_python) * BY_PYTHON));
+            bytes.push(if *by_python { BY_PYTHON } else { 0 });
             put_u32(&mut bytes, ignored.len());
             for name in ignored {
                 put_u16(&mut bytes, name.len());
@@ -86,8 +84,6 @@ impl Manifest {
             bytes.push(kind);
             put_u16(&mut bytes, mode as usize);
         }
-        put_u32(&mut bytes, words.0.len());
-        bytes.extend_from_slice(&words.0);
         bytes
     }
 
@@ -128,11 +124,7 @@ impl Manifest {
         }
         for _ in 0..count {
             let dir = path(&mut bytes, &mut last, &mut budget)?;
-            let flags = bytes.u8()?;
-            if flags & !(BY_MENTION | BY_PYTHON) != 0 {
-                return Err(ManifestError::NotCanonical);
-            }
-            let (by_mention, by_python) = (flags & BY_MENTION != 0, flags & BY_PYTHON != 0);
+            let by_python = flag(bytes.u8()?, BY_PYTHON)?;
             let (count, mut ignored) = (bytes.u32()?, Vec::new());
             for _ in 0..count {
                 let length = bytes.u16()?;
@@ -141,7 +133,7 @@ impl Manifest {
             if !ignored.is_sorted_by(|one, other| one < other) {
                 return Err(ManifestError::NotCanonical);
             }
-            listed.push(Listed { dir, by_mention, by_python, ignored });
+            listed.push(Listed { dir, by_python, ignored });
         }
         let (count, mut old, mut last) = (bytes.u32()?, Vec::new(), Vec::new());
         if count > MAX_PATHS {
@@ -157,14 +149,11 @@ impl Manifest {
             };
             old.push(Old { path, learned });
         }
-        let length = bytes.u32()?;
-        let words = WordFilter(bytes.take(length)?.to_vec());
         let is_sorted = paths.is_sorted_by(|one, other| one < other)
             && listed.is_sorted_by(|one, other| one.dir < other.dir)
-            && old.is_sorted_by(|one, other| one.path < other.path)
-            && (words.0.is_empty() || words.0.len().is_power_of_two() && words.0.len() >= 64);
+            && old.is_sorted_by(|one, other| one.path < other.path);
         match (bytes.is_empty(), is_sorted) {
-            (true, true) => Ok(Self { has_real_paths, paths, listed, old, words }),
+            (true, true) => Ok(Self { has_real_paths, paths, listed, old }),
             (false, _) => Err(ManifestError::Length),
             (_, false) => Err(ManifestError::NotCanonical),
         }
@@ -223,16 +212,10 @@ mod tests {
         ];
         paths.sort();
         let listed = vec![
-            Listed {
-                dir: name("", b"/usr/lib/python3"),
-                by_mention: true,
-                by_python: true,
-                ignored: Vec::new(),
-            },
+            Listed { dir: name("", b"/usr/lib/python3"), by_python: true, ignored: Vec::new() },
             Listed {
                 dir: name("build", b"out"),
-                by_mention: false,
-                by_python: true,
+                by_python: false,
                 ignored: vec![b"a.o".to_vec(), b"b\xff".to_vec()],
             },
         ];
@@ -242,7 +225,7 @@ mod tests {
             ("build", "out/c", Learned::State),
         ];
         let old = old.map(|(root, rest, learned)| Old { path: name(root, rest.as_bytes()), learned }).into();
-        Manifest { has_real_paths: true, paths, listed, old, words: WordFilter(vec![3; 64]) }
+        Manifest { has_real_paths: true, paths, listed, old }
     }
 
     #[test]
@@ -260,7 +243,7 @@ mod tests {
         assert_eq!(manifest().digest().to_string(), GOLDEN);
     }
 
-    const GOLDEN: &str = "5c17315ddc4b8fe0d0c9693d475ed6edd0316ec68b53a4590d7e67cad6aabc56";
+    const GOLDEN: &str = "a7281609a4c67bb78c5f4e01712af2b3ed459b53934a4881a070f564736a3160";
 
     #[test]
     fn damaged_manifests_are_refused_or_have_their_own_encoding() {

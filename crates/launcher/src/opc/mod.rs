@@ -102,7 +102,6 @@ impl Opc {
             outputs: &outputs,
             ignored: &is_log,
             check: &check,
-            own_dirs: self.own_dirs(),
             facts: self.facts(),
             target: self.target.clone(),
             name: self.parameters.kernel_names().next().unwrap_or(&self.parameters.op_type).to_owned(),
@@ -117,9 +116,8 @@ impl Opc {
             is_movable: !self.options.may_show_paths() && !self.has_coverage(),
             // It copies both files from its work directory over old ones. (`post_compile_base.py`)
             replaces_outputs: true,
-            // It imports the operator's file, which it is given by its path, and modules of its own packages. (`op_manager.py`) Its inner `make` has a
-            // makefile with phony targets in the work directory. (`ascendc_compile_base.py`)
-            imports_by_name: true,
+            // It imports the operator's file, which it is given by its path, and modules of its own packages. (`op_manager.py`)
+            ignores_byte_code: true,
         }
     }
 
@@ -146,20 +144,6 @@ impl Opc {
             .any(|name| self.options.get(name).is_some_and(|value| !value.is_empty()));
         let expected = Expected { parameters: &self.parameters, chip: &self.target, is_relocatable };
         expected.check(&named.collect())
-    }
-
-    /// The directories of the compiler's Python: below the root of the toolkit, which the command derives from its own real path, and built-in
-    /// operators. (asc-devkit 9.1, the script `asc_opc`, `op_info_store.py`)
-    fn own_dirs(&self) -> Vec<PathBuf> {
-        let fs = Fs::new();
-        let value = |name: &str| {
-            self.run.env.iter().find(|(known, _)| known == name).map(|(_, value)| PathBuf::from(value))
-        };
-        let program = fs.resolved(&self.run.program);
-        let roots = program.ancestors().nth(3).map(Path::to_owned).into_iter().chain(value(HOME_PATH));
-        let dirs = roots.flat_map(|root| [root.join("python/site-packages"), root.join("opp/built-in")]);
-        let dirs = dirs.chain(value("ASCEND_OPP_PATH").map(|opp| opp.join("built-in")));
-        dirs.filter(|dir| fs.is_dir(dir)).map(|dir| fs.resolved(&dir)).collect()
     }
 
     /// Whether objects are built for measurements of coverage, with debug information.

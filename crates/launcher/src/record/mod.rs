@@ -1,10 +1,8 @@
 //! What is kept of a run: the paths that it looked at, and its outputs; or the reason why nothing is.
 
 mod listings;
-mod makefile;
 mod outputs;
 mod place;
-mod python;
 mod this_machine;
 
 use std::collections::BTreeSet;
@@ -13,10 +11,8 @@ use std::path::{Path, PathBuf};
 
 use opkeep_process::{Found, Observation, Peer, Unkeyed};
 
-pub(crate) use makefile::MAKE;
-
 use crate::environment::job_pipe;
-use crate::manifest::{Manifest, Words};
+use crate::manifest::Manifest;
 use crate::reason::Reason;
 use crate::result::{Output, OutputContent, StoredResult, encode_text};
 use crate::roots::{Roots, Segment};
@@ -27,9 +23,6 @@ use crate::task::{Task, real_name};
 /// is, which counts by what is read there, and which time it is.
 const SETTLED: [&str; 5] =
     ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/localtime", "/usr/share/zoneinfo"];
-
-/// The largest text that is searched for words.
-const MAX_TEXT: u64 = 8 << 20;
 
 /// A run that has ended with status 0.
 pub(crate) struct Run<'a> {
@@ -44,9 +37,7 @@ pub(crate) struct Run<'a> {
 
 /// What is kept of a run.
 pub(crate) struct Recording {
-    /// Its words are not filled in: those of a manifest that fits may be used.
     pub(crate) manifest: Manifest,
-    pub(crate) words: Words,
     pub(crate) result: StoredResult,
 }
 
@@ -64,7 +55,7 @@ impl Run<'_> {
         self.check_changed()?;
         let old = self.old_outputs(&outputs, states)?;
         let looked = self.looked_at(&outputs)?;
-        let (listed, words) = self.listings(&outputs, states)?;
+        let listed = self.listings(&outputs, states)?;
         // The contents are read as the key has them, then each file must still be the one that was opened.
         let read = self.seen.read.keys().map(PathBuf::as_path).filter(|path| !self.is_ignored(path));
         let read: Vec<_> = read.filter(|path| !self.is_job_pipe(path)).collect();
@@ -79,20 +70,15 @@ impl Run<'_> {
         if self.asks_for_processor() {
             paths.insert(self.roots.name(Path::new(PROCESSOR)));
         }
-        let mut manifest = Manifest {
-            has_real_paths: false,
-            paths: paths.into_iter().collect(),
-            listed,
-            old,
-            words: Default::default(),
-        };
+        let mut manifest =
+            Manifest { has_real_paths: false, paths: paths.into_iter().collect(), listed, old };
         if states.digest(&manifest).is_none() {
             return Err(Reason::Changed(self.task.run.dir.clone()));
         }
         self.check_unchanged(&looked)?;
         manifest.has_real_paths = self.depends_on_place(&outputs)?;
         let texts = self.texts.map(|text| encode_text(self.roots, text));
-        Ok(Recording { manifest, words, result: StoredResult { outputs, texts } })
+        Ok(Recording { manifest, result: StoredResult { outputs, texts } })
     }
 
     fn check_observation(&self) -> Result<(), Reason> {
@@ -241,10 +227,4 @@ impl Run<'_> {
         };
         self.texts.into_iter().any(is_shown)
     }
-}
-
-/// Whether a path is that of compiled Python, which the launcher keeps programs from reading.
-fn is_byte_code(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "pyc")
-        || path.components().any(|part| part.as_os_str() == "__pycache__")
 }

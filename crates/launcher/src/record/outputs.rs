@@ -6,8 +6,8 @@ use std::path::Path;
 use opkeep_fs::{FileKind, Fs};
 use opkeep_process::{Before, Found, Learned, Written};
 
-use super::{Run, is_byte_code};
-use crate::manifest::Old;
+use super::Run;
+use crate::manifest::{BYTE_CODE, Old};
 use crate::reason::Reason;
 use crate::result::{MAX_OUTPUTS, Output, OutputContent};
 use crate::roots::{PathName, contains};
@@ -130,9 +130,9 @@ impl Run<'_> {
         dirs.any(|dir| path != dir && path.starts_with(dir))
     }
 
-    /// Whether a path has no effect on later steps: a log, or Python's own compiled modules.
+    /// Whether what is written at a path has no effect on later steps, such as a log.
     pub(super) fn is_left_out(&self, path: &Path) -> bool {
-        (self.task.ignored)(path) || is_byte_code(path) && !self.task.expects(path)
+        (self.task.ignored)(path) || self.task.facts.ignores_byte_code && is_byte_code(path)
     }
 
     /// Whether a directory is above a file that was written and is an expected output.
@@ -156,4 +156,11 @@ impl Run<'_> {
         }
         Ok(are_shown)
     }
+}
+
+/// Whether a path is a directory of compiled modules, or one of these. A Python that ignores its environment writes them beside its sources.
+fn is_byte_code(path: &Path) -> bool {
+    let is_dir = |path: &Path| path.file_name().is_some_and(|name| name == BYTE_CODE);
+    is_dir(path)
+        || path.parent().is_some_and(is_dir) && path.extension().is_some_and(|extension| extension == "pyc")
 }

@@ -65,7 +65,6 @@ pub(crate) fn launch(arguments: &[String]) -> ExitCode {
         ignored: &|path| path.extension().is_some_and(|extension| extension == "log"),
         check: &|_| Ok(()),
         facts: ToolFacts { is_movable: true, ..ToolFacts::default() },
-        own_dirs: Vec::new(),
         target: "host".to_owned(),
         name: String::new(),
     };

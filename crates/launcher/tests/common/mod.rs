@@ -185,7 +185,6 @@ impl Bench {
                 None => Ok(()),
             },
             facts: setup.facts,
-            own_dirs: Vec::new(),
             target: "host".to_owned(),
             name: "test".to_owned(),
         };

@@ -7,7 +7,7 @@ use opkeep_launcher::{How, Reason, ToolFacts};
 
 use crate::common::{Bench, Setup, after, reason, set_mode};
 
-const NOTHING: ToolFacts = ToolFacts { is_movable: false, replaces_outputs: false, imports_by_name: false };
+const NOTHING: ToolFacts = ToolFacts { is_movable: false, replaces_outputs: false, ignores_byte_code: false };
 
 fn strict() -> Setup {
     Setup { facts: NOTHING, ..Setup::default() }

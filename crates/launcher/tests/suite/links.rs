@@ -7,7 +7,7 @@ use opkeep_launcher::{How, ToolFacts};
 
 use crate::common::{Bench, Setup, after, link_at};
 
-const NOTHING: ToolFacts = ToolFacts { is_movable: false, replaces_outputs: false, imports_by_name: false };
+const NOTHING: ToolFacts = ToolFacts { is_movable: false, replaces_outputs: false, ignores_byte_code: false };
 const REPLACES: ToolFacts = ToolFacts { replaces_outputs: true, ..NOTHING };
 
 /// Both for a tool of which nothing is known, and for one that replaces its old outputs.

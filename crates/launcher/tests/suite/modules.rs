@@ -7,7 +7,8 @@ use opkeep_launcher::{How, ToolFacts};
 
 use crate::common::{Bench, Setup, variable};
 
-const BY_NAME: ToolFacts = ToolFacts { is_movable: false, replaces_outputs: false, imports_by_name: true };
+const NO_BYTE_CODE: ToolFacts =
+    ToolFacts { is_movable: false, replaces_outputs: false, ignores_byte_code: true };
 
 const RUN: &str = "python3 main.py out/k";
 
@@ -22,9 +23,9 @@ fn python_tree(bench: &Bench, main: &str) {
     bench.write("tree/lib/other.txt", "x");
 }
 
-/// Runs a command, and again after a change, with and without an adapter's word that modules are imported by their names.
+/// Runs a command, and again after a change, with and without an adapter's word that compiled modules do not count.
 fn misses(name: &str, script: &str, prepare: impl Fn(&Bench), change: impl Fn(&Bench)) {
-    for facts in [ToolFacts::default(), BY_NAME] {
+    for facts in [ToolFacts::default(), NO_BYTE_CODE] {
         let bench = Bench::new();
         prepare(&bench);
         let clean = || {
@@ -173,7 +174,7 @@ fn the_first_of_several_makefiles_counts() {
     }
 }
 
-/// Only Python does not read them.
+/// Programs other than Python read them.
 #[test]
 fn compiled_modules_count_for_other_programs() {
     let source = |bench: &Bench| bench.write("tree/src/a", "x");
@@ -186,7 +187,32 @@ fn compiled_modules_count_for_other_programs() {
     assert_eq!(bench.run_with(&with(ToolFacts::default()), RUN).how, How::Compiled);
     fs::remove_file(bench.path("tree/out/k")).unwrap();
     bench.write("tree/lib/__pycache__/helper.cpython-311.pyc", "not valid");
-    assert_eq!(bench.run_with(&with(ToolFacts::default()), RUN).how, How::Hit);
+    // Another process's compiled modules, where nothing is known of the tool, and where it takes no notice of them.
+    assert_eq!(bench.run_with(&with(ToolFacts::default()), RUN).how, How::Compiled);
+    fs::remove_dir_all(bench.path("tree/lib/__pycache__")).unwrap();
+    fs::remove_file(bench.path("tree/out/k")).unwrap();
+    assert_eq!(bench.run_with(&with(NO_BYTE_CODE), RUN).how, How::Compiled);
+    fs::remove_file(bench.path("tree/out/k")).unwrap();
+    bench.write("tree/lib/__pycache__/helper.cpython-311.pyc", "not valid");
+    assert_eq!(bench.run_with(&with(NO_BYTE_CODE), RUN).how, How::Hit);
+}
+
+/// What a command writes is not left out by its name.
+#[test]
+fn a_file_is_not_left_out_because_it_is_called_like_a_compiled_module() {
+    let at = [
+        "mkdir __pycache__ && echo s > __pycache__/s && echo x > out/k",
+        "echo x > state.pyc; echo x > out/k",
+    ];
+    let cases = at.map(|script| (script, NO_BYTE_CODE)).into_iter().chain([
+        (at[0], ToolFacts::default()),
+        (at[1], ToolFacts::default()),
+        ("mkdir __pycache__; echo s > __pycache__/s.pyc; echo x > out/k", ToolFacts::default()),
+    ]);
+    for (script, facts) in cases {
+        let bench = Bench::new();
+        assert!(matches!(bench.raw(&with(facts), script).how, How::NotKept(_)), "{script}");
+    }
 }
 
 /// The names in the output directory, as the command found them.

@@ -7,7 +7,7 @@ use opkeep_testkit::far_dir;
 
 use crate::common::{Bench, Setup, variable};
 
-const MOVABLE: ToolFacts = ToolFacts { is_movable: true, replaces_outputs: true, imports_by_name: false };
+const MOVABLE: ToolFacts = ToolFacts { is_movable: true, replaces_outputs: true, ignores_byte_code: false };
 
 const MOVED: Setup = Setup {
     tree: "moved/to/another/place",

@@ -6,7 +6,7 @@ use opkeep_launcher::{How, ToolFacts};
 
 use crate::common::{Bench, Setup, variable};
 
-const MOVABLE: ToolFacts = ToolFacts { is_movable: true, replaces_outputs: false, imports_by_name: false };
+const MOVABLE: ToolFacts = ToolFacts { is_movable: true, replaces_outputs: false, ignores_byte_code: false };
 
 fn at(tree: &'static str, facts: ToolFacts) -> Setup {
     Setup { tree, facts: ToolFacts { replaces_outputs: true, ..facts }, ..Setup::default() }
