@@ -77,7 +77,8 @@ fn a_plan_lists_what_the_build_runs() -> Result<(), Failed> {
         // Without links: each task runs.
         let project = kind.write(&bench.at.join(number.to_string()), &bench.installed)?;
         let before = plan(&bench, &project, &[]);
-        build(&project, 4);
+        // One at a time: two units of ops-nn have tasks of one name in one directory, which fail at the same time.
+        build(&project, 1);
         let ran = ran(&bench);
         let count = u64::try_from(ran.len()).unwrap();
         assert!(count >= 8, "{ran:?}");
