@@ -90,7 +90,7 @@ pub use key::FileKey;
 pub use limits::{MAX_TEXT_BYTES, MAX_TOOLCHAIN_PARTS};
 pub use new_group::{NewGroup, encode_rules};
 pub use options::Options;
-pub use target::TargetFiles;
+pub use target::{Held, HeldKey, TargetFiles};
 pub use ticket::GroupTicket;
 
 // The types of other crates in the signatures of this one.

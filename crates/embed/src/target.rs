@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use opkeep_cache::{Digest, Source, TargetCache, WaitBudget};
+use opkeep_cache::{CancelToken, Digest, Source, TargetCache, WaitBudget};
 use opkeep_kernel_entry::{GroupKey, StoredExpectations, group_file_heads};
-use opkeep_store::{Entry, MemberHead};
+use opkeep_store::{Entry, KeyLock, LockOutcome, MemberHead, WaitOptions};
 
 use crate::accept::Judge;
 use crate::claim::GroupClaim;
@@ -86,6 +86,25 @@ impl TargetFiles {
         let found = placed(&mut group_file_heads(entry.head()));
         found.iter().for_each(|_| entry.count_hit());
         Ok(found)
+    }
+
+    /// Waits until no other caller on this host holds `key`, and holds it until the result is dropped: for work on something else than the files
+    /// of a group, such as a path outside the store, that must not be done twice at once. It is no ticket: a thread may hold several keys,
+    /// and callers that do take them in one order. No group should have the same key.
+    ///
+    /// # Errors
+    /// The store cannot be used in this process, although the mode requires it.
+    pub fn hold(&self, key: &FileKey, deadline: Instant, cancel: &CancelToken) -> Result<Held, EmbedError> {
+        let (_, target) = self.current()?;
+        let Some(store) = target.written_store() else { return Ok(Held::Unsupported) };
+        let cancelled = || cancel.is_cancelled();
+        let options = WaitOptions::new(&cancelled).with_deadline(deadline);
+        Ok(match store.lock(&self.entry_key(key), options) {
+            Ok(LockOutcome::Acquired(lock)) => Held::Held(HeldKey(Box::new(lock))),
+            Ok(LockOutcome::Cancelled) => Held::Cancelled,
+            Ok(LockOutcome::Unsupported) => Held::Unsupported,
+            Ok(LockOutcome::TimedOut | LockOutcome::HolderFailed(_)) | Err(_) => Held::NotHeld,
+        })
     }
 
     /// Returns the files, or a ticket to make them. Waits while another caller makes them.
@@ -189,6 +208,30 @@ impl TargetFiles {
         let state = self.opened.current()?;
         let target = state.cache.target(&self.name)?;
         Ok((state, target))
+    }
+}
+
+/// The result of [`TargetFiles::hold`].
+#[derive(Debug)]
+pub enum Held {
+    /// The key is held.
+    Held(HeldKey),
+    /// The deadline passed while another caller held the key, or the lock's file cannot be opened.
+    NotHeld,
+    /// The token was cancelled during the wait.
+    Cancelled,
+    /// There is no store that is written, or its file system has no locks.
+    Unsupported,
+}
+
+/// A key that this process holds, until it is dropped or the process ends.
+#[derive(Debug)]
+pub struct HeldKey(Box<KeyLock>);
+
+impl HeldKey {
+    /// Whether this process holds it: a forked child does not hold the keys of its parent.
+    pub fn is_own(&self) -> bool {
+        self.0.is_own()
     }
 }
 

@@ -65,6 +65,12 @@ pub const INERT: &[InertVariable] = &[
     inert("NINJA_STATUS", "the form of ninja's progress"),
 ];
 
+/// The variable by which a program in an observed command knows that it is one: what it reads and writes itself would be observed as well.
+pub(crate) const OBSERVED: &str = "OBSERVED_BY_OPKEEP";
+
+/// The variable by which a launcher in a command knows that outputs are held around it.
+pub(crate) const HOLDS: &str = "OUTPUTS_HELD_BY_OPKEEP";
+
 /// The names of the user. They do not count for a tool whose results do not depend on them.
 const USER: [&str; 2] = ["USER", "LOGNAME"];
 

@@ -68,6 +68,7 @@ impl TaskKey {
             ignored: _,
             check: _,
             facts,
+            exclusive: _,
             target,
             name: _,
         } = task;
@@ -201,6 +202,7 @@ mod tests {
                 ignored: &|_| false,
                 check: &|_| Ok(()),
                 facts: ToolFacts { is_movable: true, ..ToolFacts::default() },
+                exclusive: Vec::new(),
                 target: "Ascend910B1".to_owned(),
                 name: "add".to_owned(),
             }

@@ -11,7 +11,8 @@ use opkeep_embed::{FileGroup, FileKey, GroupClaim, GroupTicket, NewGroup, Option
 use opkeep_process::{InheritedFiles, Sandbox};
 
 use crate::error::LauncherError;
-use crate::launcher::{HOLD_LIMIT, How, LOOK_AGAIN, Launcher, NOT_KEPT, Ran};
+use crate::exclusive::{Exclusive, HOLD_LIMIT};
+use crate::launcher::{How, LOOK_AGAIN, Launcher, NOT_KEPT, Ran};
 use crate::reason::Reason;
 use crate::replay::Replay;
 use crate::result::StoredResult;
@@ -55,6 +56,7 @@ struct Call<'a, 'k> {
     launcher: &'a Launcher,
     keyed: &'a KeyedTask<'k>,
     files: TargetFiles,
+    exclusive: Exclusive,
 }
 
 impl Launcher {
@@ -68,7 +70,8 @@ impl Launcher {
         io: &mut dyn Streams,
     ) -> Result<Ran, LauncherError> {
         let files = self.cache().target(&keyed.task.target)?;
-        Call { launcher: self, keyed, files }.run(&mut Capture::new(io))
+        let exclusive = Exclusive::hold(keyed.task, &files, &self.config().cancel)?;
+        Call { launcher: self, keyed, files, exclusive }.run(&mut Capture::new(io))
     }
 }
 
@@ -182,6 +185,7 @@ impl Call<'_, '_> {
         ticket: Option<&GroupTicket>,
         compile_time: Duration,
     ) -> Result<(), Reason> {
+        self.exclusive.check()?;
         let record = result.record().ok_or(Reason::TooLarge)?;
         let files = result.files(&record);
         let mut group = NewGroup::new(files.iter().map(|(name, bytes)| (name.as_str(), *bytes)));

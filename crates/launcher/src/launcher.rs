@@ -20,8 +20,9 @@ use opkeep_process::{
     Forwarded, ForwardingProcess, InheritedFiles, Observation, Observer, Sandbox, SignalRelay,
 };
 
-use crate::environment::{self, job_descriptors};
+use crate::environment::{self, HOLDS, OBSERVED, job_descriptors};
 use crate::error::LauncherError;
+use crate::exclusive::{Exclusive, HOLD_LIMIT};
 use crate::key::{Machine, TaskKey};
 use crate::manifest::Manifest;
 use crate::reason::Reason;
@@ -43,18 +44,12 @@ const MAX_LOOKUPS: usize = 8;
 const REPEATED: Duration = Duration::from_secs(60);
 const MAX_REPEATS: usize = 8;
 
-/// The longest time for which other callers wait for a run: a whole one may take two hours.
-pub(crate) const HOLD_LIMIT: Duration = Duration::from_secs(3 * 3600);
-
 /// The failures by which a holder lets its waiters go on: they look up again, or run the command as well.
 pub(crate) const LOOK_AGAIN: &str = "opkeep launcher: look up again";
 pub(crate) const NOT_KEPT: &str = "opkeep launcher: not kept";
 
 /// The name of the file in the group of a manifest.
 const MANIFEST: &str = "manifest";
-
-/// The variable by which a program in an observed command knows that it is one: what it reads and writes itself would be observed as well.
-pub(crate) const OBSERVED: &str = "OBSERVED_BY_OPKEEP";
 
 /// The private directories in a task's work directory.
 const TEMPORARY: &str = "tmp";
@@ -153,6 +148,7 @@ struct Call<'a> {
     roots: Roots,
     key: TaskKey,
     files: TargetFiles,
+    exclusive: Exclusive,
 }
 
 /// A command that has ended.
@@ -210,7 +206,10 @@ impl Launcher {
         };
         let files = self.cache.target(&task.target)?;
         match key {
-            Ok(key) => Call { launcher: self, task, env, roots, key, files }.run(&mut capture),
+            Ok(key) => {
+                let exclusive = Exclusive::hold(task, &files, &self.config.cancel)?;
+                Call { launcher: self, task, env, roots, key, files, exclusive }.run(&mut capture)
+            }
             Err(reason) => {
                 let files = InheritedFiles::All;
                 let status =
@@ -375,6 +374,7 @@ impl Call<'_> {
         wanted: Option<&FileKey>,
         compile_time: Duration,
     ) -> Result<(), Reason> {
+        self.exclusive.check()?;
         let Recording { manifest, result } = recording;
         let changed = || Reason::Changed(self.task.run.dir.clone());
         let is_new = manifests.iter().all(|(known, _)| *known != manifest);
@@ -474,8 +474,9 @@ impl Call<'_> {
             }
         }
         capture.restart();
-        let forwarded =
-            launcher.forward(self.task, &self.task.run.env, files, Sandbox::default(), capture)?;
+        let mut env = self.task.run.env.clone();
+        env.push((HOLDS.into(), "1".into()));
+        let forwarded = launcher.forward(self.task, &env, files, Sandbox::default(), capture)?;
         Ok(Ended { forwarded, seen: Err(why), compile_time: began.elapsed() })
     }
 }

@@ -39,6 +39,7 @@ pub mod bisheng;
 mod bytes;
 mod environment;
 mod error;
+mod exclusive;
 mod key;
 mod keyed;
 mod launcher;

@@ -203,6 +203,7 @@ mod tests {
             ignored: &|_| false,
             check: &|_| Ok(()),
             facts: ToolFacts::default(),
+            exclusive: Vec::new(),
             target: "host".to_owned(),
             name: String::new(),
         };

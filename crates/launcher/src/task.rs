@@ -52,6 +52,9 @@ pub struct Task<'a> {
     /// Whether a path that was written is an expected output. The path is the real one of its directory, as far as that exists, with the
     /// file's name. A stored result that would write another path is not used.
     pub outputs: &'a dyn Fn(&Path) -> bool,
+    /// Outputs that another command may write at the same time, such as a task with other options. Commands that name one path here, with one
+    /// store and one target, run one after the other.
+    pub exclusive: Vec<PathBuf>,
     /// Whether a path that was written has no effect on later steps, such as a log, and is not kept.
     pub ignored: &'a dyn Fn(&Path) -> bool,
     /// Judges the files that a successful run wrote.

@@ -39,10 +39,11 @@ use self::compiler::Compiler;
 pub use self::not_cached::NotCached;
 use self::text::Text;
 use self::variables::Variables;
+use crate::environment::OBSERVED;
 use crate::error::LauncherError;
 use crate::key::Machine;
 use crate::keyed::{KeyedTask, Settled};
-use crate::launcher::{Launcher, OBSERVED, Ran};
+use crate::launcher::{Launcher, Ran};
 use crate::reason::Reason;
 use crate::result::{Output, OutputContent, StoredResult, encode_text};
 use crate::roots::{PathName, Roots, contains};
@@ -233,6 +234,7 @@ impl Compile<'_> {
             ignored: &|_| false,
             check: &|_| Ok(()),
             facts: ToolFacts::default(),
+            exclusive: vec![output.clone()],
             target: arguments.arch.clone().unwrap_or_else(|| "host".to_owned()),
             name,
         };

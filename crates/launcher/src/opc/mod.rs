@@ -102,10 +102,18 @@ impl Opc {
             outputs: &outputs,
             ignored: &is_log,
             check: &check,
+            exclusive: self.exclusive(),
             facts: self.facts(),
             target: self.target.clone(),
             name: self.parameters.kernel_names().next().unwrap_or(&self.parameters.op_type).to_owned(),
         })
+    }
+
+    /// The kernels, and one name for all that the command names itself.
+    fn exclusive(&self) -> Vec<PathBuf> {
+        let named: Vec<_> = self.parameters.kernel_names().collect();
+        let others = (named.len() < self.parameters.kernels()).then_some(self.parameters.op_type.as_str());
+        named.into_iter().chain(others).map(|name| self.output.join(name)).collect()
     }
 
     /// What is known of the command.

@@ -65,6 +65,7 @@ pub(crate) fn launch(arguments: &[String]) -> ExitCode {
         ignored: &|path| path.extension().is_some_and(|extension| extension == "log"),
         check: &|_| Ok(()),
         facts: ToolFacts { is_movable: true, ..ToolFacts::default() },
+        exclusive: Vec::new(),
         target: "host".to_owned(),
         name: String::new(),
     };

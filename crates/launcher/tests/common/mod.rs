@@ -185,6 +185,7 @@ impl Bench {
                 None => Ok(()),
             },
             facts: setup.facts,
+            exclusive: vec![out.join("k")],
             target: "host".to_owned(),
             name: "test".to_owned(),
         };

@@ -150,3 +150,22 @@ fn a_directory_at_an_outputs_path_is_left() {
     assert_eq!(bench.run(script).how, How::NotKept(Reason::Failed));
     assert!(bench.path("tree/out/k").is_dir());
 }
+
+/// A task with other options, but the same output, waits until the result of the first one is stored: whether it runs, or is a hit.
+#[test]
+fn tasks_with_one_output_run_in_turn() {
+    for is_hit in [false, true] {
+        let bench = Bench::new();
+        let (slow, other) = ("echo slow > out/k; echo ready; sleep 1", "echo other > out/k");
+        if is_hit {
+            assert_eq!(bench.how(other), How::Compiled);
+        }
+        std::thread::scope(|scope| {
+            let begin = |_: &[u8]| drop(scope.spawn(|| bench.raw(&Setup::default(), other)));
+            assert_eq!(bench.run_watched(&Setup::default(), slow, &begin).how, How::Compiled);
+        });
+        assert_eq!(fs::read_to_string(bench.path("tree/out/k")).unwrap(), "other\n");
+        bench.remove("tree/out/k");
+        assert_eq!(bench.how(slow), How::Hit);
+    }
+}
