@@ -17,7 +17,8 @@ use opkeep_embed::{
 };
 use opkeep_fs::Fs;
 use opkeep_process::{
-    Forwarded, ForwardingProcess, InheritedFiles, Observation, Observer, Sandbox, SignalRelay,
+    Before, Forwarded, ForwardingProcess, InheritedFiles, Learned, Observation, Observer, Sandbox,
+    SignalRelay, Unkeyed,
 };
 
 use crate::environment::{self, HOLDS, OBSERVED, job_descriptors};
@@ -436,7 +437,8 @@ impl Call<'_> {
     }
 
     /// Runs the command under observation if this host allows it. A run in which a signal interrupted a call may have gone on as if a
-    /// file were missing, and one may fail because it was observed: these are repeated, the last time unobserved.
+    /// file were missing, and one may fail because it was observed: these are repeated, the last time unobserved. A run that has changed
+    /// more than it changes again is never repeated, since a second one would find another state.
     fn run_observed(&self, capture: &mut Capture<'_>) -> Result<Ended, LauncherError> {
         let (launcher, work_dir) = (self.launcher, self.task.work_dir);
         let began = Instant::now();
@@ -469,6 +471,9 @@ impl Call<'_> {
                     Reason::Incomplete(seen.error().map_or_else(String::new, |error| error.to_string()))
                 }
             };
+            if !forwarded.is_complete || !self.is_repeatable(&seen) {
+                return Ok(Ended { forwarded, seen: Err(why), compile_time });
+            }
             if !seen.is_interrupted() || began.elapsed() > REPEATED {
                 break;
             }
@@ -478,6 +483,29 @@ impl Call<'_> {
         env.push((HOLDS.into(), "1".into()));
         let forwarded = launcher.forward(self.task, &env, files, Sandbox::default(), capture)?;
         Ok(Ended { forwarded, seen: Err(why), compile_time: began.elapsed() })
+    }
+
+    /// Whether a second run has the same effect as the second alone: outside its work directory, the first one only replaced whole outputs, of
+    /// a tool that replaces them whatever they are, and all that it did is known. A call that a signal ended had no effect.
+    fn is_repeatable(&self, seen: &Observation) -> bool {
+        let is_known = !seen.outlived && (seen.incomplete.is_none() || seen.is_interrupted());
+        let is_device = |path: &Path, before: &Before| {
+            before.found.is_special() && Unkeyed::covering(path).is_some_and(|unkeyed| unkeyed.is_volatile)
+        };
+        let is_replaced = |path: &Path, before: &Before| {
+            let is_plain = before.found.is_nothing() || before.found.is_file();
+            let replaces = self.task.facts.replaces_outputs && before.learned != Learned::State;
+            replaces && is_plain && !before.found.is_link() && self.task.expects(path)
+        };
+        let is_harmless =
+            |(path, before): (&PathBuf, &Before)| is_device(path, before) || is_replaced(path, before);
+        let is_noted = |path: &PathBuf| seen.before.contains_key(path);
+        is_known
+            && seen.removed.is_empty()
+            && seen.temporary.is_empty()
+            && seen.peers.is_empty()
+            && seen.written.keys().all(is_noted)
+            && seen.before.iter().all(is_harmless)
     }
 }
 

@@ -175,6 +175,7 @@ fn a_command_that_fails_because_it_is_observed_runs_again() {
     let cases = [
         ("echo first; ./foreign && echo x > out/k", cfg!(target_arch = "x86_64")),
         ("echo first; unshare -m true && echo x > out/k", true),
+        ("echo first; echo x > out/k 2> /dev/null; unshare -m true", true),
         ("echo first; unshare -m true; echo x > out/k", false),
     ];
     for (script, runs_again) in cases {
@@ -192,4 +193,45 @@ fn a_command_that_fails_because_it_is_observed_runs_again() {
             assert_eq!(texts.matches("first").count(), 1, "{script}: {texts}");
         }
     }
+}
+
+/// Its result may be one of the observation, but a second run would find what the first one left.
+#[test]
+fn a_command_that_has_changed_something_runs_once() {
+    const INTERRUPTED: &str = "python3 -c '
+import os, signal
+open(\"ran\", \"a\").write(\"run\\n\")
+signal.signal(signal.SIGALRM, lambda *a: None)
+signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+for at in range(5000):
+    try: os.stat(\"absent\")
+    except OSError: pass
+signal.setitimer(signal.ITIMER_REAL, 0)'";
+    const MOVED: &str = "mv b1 b2; mv cur b1; echo run >> ran; echo new > cur; unshare -m true";
+    for script in [
+        "echo run >> ran; unshare -m true",
+        "echo run >> out/ran; ln out/ran ran; unshare -m true",
+        "[ ! -e made ] && mkdir made && echo run >> ran; rm -f made; unshare -m true",
+        MOVED,
+        INTERRUPTED,
+    ] {
+        for facts in [ToolFacts::default(), Setup::default().facts] {
+            let bench = Bench::new();
+            bench.write("tree/b1", "one");
+            bench.write("tree/cur", "two");
+            let ran = bench.run_with(&Setup { facts, ..Setup::default() }, script);
+            assert!(matches!(ran.how, How::NotKept(_)), "{script}: {:?}", ran.how);
+            let read = |name: &str| fs::read_to_string(bench.path(name)).unwrap();
+            assert_eq!(read("tree/ran"), "run\n", "{script}: {:?}", ran.how);
+            if script == MOVED {
+                assert_eq!((read("tree/b2"), read("tree/b1")), ("one".to_owned(), "two".to_owned()));
+            }
+        }
+    }
+    // Without knowledge of the tool, an output may be made of the old one.
+    let bench = Bench::new();
+    let setup = Setup { facts: ToolFacts::default(), ..Setup::default() };
+    let script = "[ ! -e out/k ] || touch twice; echo x > out/k; unshare -m true";
+    assert!(matches!(bench.run_with(&setup, script).how, How::NotKept(Reason::RefusedCall(_))));
+    assert!(!bench.path("tree/twice").exists());
 }
