@@ -1,6 +1,6 @@
 //! Writes the outputs of a stored result.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -36,16 +36,26 @@ impl<'a> Replay<'a> {
         let files = || self.outputs.iter().filter(|(_, output)| output.content != OutputContent::Directory);
         let dirs = || self.outputs.iter().filter(|(_, output)| output.content == OutputContent::Directory);
         let will_be_dir = |path: &Path| is_real_dir(path) || dirs().any(|(dir, _)| dir == path);
+        let mut names = BTreeSet::new();
+        // Each directory is made once, after the one above it.
+        let are_in_order = self.outputs.iter().all(|(path, output)| {
+            let is_below = |above: &Path| is_real_dir(above) || names.contains(above);
+            let has_parent =
+                output.content != OutputContent::Directory || path.parent().is_some_and(is_below);
+            has_parent && names.insert(path.as_path())
+        });
         let is_above_file = |dir: &Path| files().any(|(path, _)| path != dir && path.starts_with(dir));
-        dirs().all(|(dir, _)| {
-            // The command makes the directory: one that is there already is another state.
-            is_missing(dir) && is_above_file(dir) && dir.parent().is_some_and(will_be_dir)
-        }) && files().all(|(path, _)| {
-            task.expects(path)
-                && real_name(path) == *path
-                && path.parent().is_some_and(will_be_dir)
-                && is_free(path)
-        })
+        are_in_order
+            && dirs().all(|(dir, _)| {
+                // The command makes the directory: one that is there already is another state.
+                is_missing(dir) && is_above_file(dir) && dir.parent().is_some_and(will_be_dir)
+            })
+            && files().all(|(path, _)| {
+                task.expects(path)
+                    && real_name(path) == *path
+                    && path.parent().is_some_and(will_be_dir)
+                    && is_free(path)
+            })
     }
 
     /// Makes the directories, and replaces each output by a file with its bytes and its mode. No link is followed on the way, whatever another
@@ -97,12 +107,15 @@ impl<'a> Replay<'a> {
                 made.push(Made { dir, name, is_dir: false });
             }
         }
-        for (path, output) in
-            self.outputs.iter().filter(|(_, output)| output.content == OutputContent::Directory)
-        {
-            fs.set_dir_mode(&fs.open_dir(path)?, output.mode)?;
+        // A directory that cannot be searched or written hides what is below it: all are opened before.
+        let dirs = self.outputs.iter().filter(|(_, output)| output.content == OutputContent::Directory);
+        let opened = |(path, output): &'r (PathBuf, &Output)| Ok((fs.open_dir(path)?, output.mode));
+        let opened = dirs.map(opened).collect::<io::Result<Vec<_>>>()?;
+        let set = opened.iter().rev().try_for_each(|(dir, mode)| fs.set_dir_mode(dir, *mode));
+        if set.is_err() {
+            opened.iter().for_each(|(dir, _)| drop(fs.set_dir_mode(dir, 0o700)));
         }
-        Ok(())
+        set
     }
 }
 
@@ -244,5 +257,13 @@ mod tests {
             assert!(!is_used(&[("build", rest, new.clone()), ("build", "out/k.o", file())]), "{rest}");
         }
         assert!(!is_used(&[("build", "out/k.o", new.clone()), ("build", "out/k.o", file())]));
+        // A name twice, and a directory before the one above it.
+        let k = ("build", "out/new/sub/k.o", file());
+        let (above, below) = (("build", "out/new", new.clone()), ("build", "out/new/sub", new.clone()));
+        assert!(is_used(&[above.clone(), below.clone(), k.clone()]));
+        assert!(!is_used(&[below.clone(), above.clone(), k.clone()]));
+        assert!(!is_used(&[above.clone(), above.clone(), below, k]));
+        assert!(!is_used(&[("build", "out/k.o", file()), ("build", "out/k.o", file())]));
+        assert!(!is_used(&[("build", "out/k.o", file()), ("build", "out//k.o", file())]));
     }
 }
