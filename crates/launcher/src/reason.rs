@@ -15,7 +15,7 @@ pub enum Reason {
     Incomplete(String),
     /// A program of another architecture, such as a 32-bit one, which cannot be observed.
     Foreign(PathBuf),
-    /// A program that made a call which observed programs are refused, such as `mount`, and failed under observation.
+    /// A program that made a call which observed programs are refused, such as `mount`: without an observer it might go on in another way.
     RefusedCall(PathBuf),
     /// A process that the command started ran on, or held an output open.
     StillRunning,

@@ -7,8 +7,10 @@ mod this_machine;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use opkeep_fs::Fs;
 use opkeep_process::{Found, Observation, Peer, Unkeyed};
 
 use crate::environment::job_pipe;
@@ -82,9 +84,13 @@ impl Run<'_> {
     }
 
     fn check_observation(&self) -> Result<(), Reason> {
-        let Observation { incomplete, foreign, outlived, .. } = self.seen;
+        let Observation { incomplete, foreign, refused, outlived, .. } = self.seen;
         if let Some(path) = foreign {
             return Err(Reason::Foreign(path.clone()));
+        }
+        // The program may have gone on in another way than it would without an observer.
+        if let Some(program) = refused {
+            return Err(Reason::RefusedCall(program.clone()));
         }
         if let Some(why) = incomplete {
             return Err(Reason::Incomplete(why.to_string()));
@@ -213,8 +219,10 @@ impl Run<'_> {
         self.seen.read.contains_key(path) || self.seen.looked_at.contains_key(path)
     }
 
+    /// Whether a path is the pipe of make's tokens. A file by that name has content that counts.
     fn is_job_pipe(&self, path: &Path) -> bool {
-        job_pipe(self.env) == Some(path)
+        let is_pipe = || Fs::new().metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+        job_pipe(self.env) == Some(path) && is_pipe()
     }
 
     /// Whether a text has the path of a root where it cannot be replaced: as a part of a longer word.

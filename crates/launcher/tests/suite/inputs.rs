@@ -328,6 +328,19 @@ fn the_pipe_of_job_tokens_does_not_count() {
     assert!(matches!(refused, opkeep_launcher::Reason::NotAFile(_)), "{refused:?}");
 }
 
+/// A file by the name of such a pipe is an input.
+#[test]
+fn a_file_of_job_tokens_counts() {
+    let bench = Bench::new();
+    bench.write("tokens", "one");
+    let flags = format!(" -j2 --jobserver-auth=fifo:{}", bench.path("tokens").display());
+    let setup = Setup { env: vec![variable("MAKEFLAGS", flags)], ..Setup::default() };
+    let script = "cat \"${MAKEFLAGS#*fifo:}\" > out/k";
+    assert_eq!(bench.run_with(&setup, script).how, How::Compiled);
+    bench.write("tokens", "two");
+    assert_eq!(bench.run_with(&setup, script).how, How::Compiled);
+}
+
 #[test]
 fn names_need_not_be_text() {
     let bench = Bench::new();
