@@ -32,8 +32,17 @@
 //!
 //! # What a key cannot cover
 //!
-//! The clock, the host's name, the number of processors, sockets, limits, a file's owner and its date; extended attributes, which observed programs do not see; and data in pipes that a command inherits. Its adapter knows
-//! that the tool uses none of these.
+//! A command whose result depends on one of these must not be given to this crate. An adapter knows that its tool uses none of them.
+//!
+//! * The clock, the host's name, the kernel's release, the number of processors, limits.
+//! * Other processes: whether one holds a lock (`flock`, `fcntl`), whether a process number is in use, what comes to a socket that the command has
+//!   bound, and what is in the pipes that `MAKEFLAGS` names. How many jobs it names is not in the key, though the command sees it.
+//! * Of a file: its owner, dates, link count and extended attributes; whether two names are one file, by which `#pragma once` decides; what another
+//!   process writes through a memory map while the command runs, in a file system that does not show it.
+//! * Of a directory: the order of its names, and a default access list.
+//! * For a movable tool ([`ToolFacts`]): what a program makes of its own path other than the name of a file, such as its length; a root's path
+//!   within a file outside of all roots; `__FILE__` in a header outside of all roots.
+//! * What an adapter calls a log: its name in a directory and its state before.
 
 pub mod bisheng;
 mod bytes;
