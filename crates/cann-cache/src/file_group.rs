@@ -74,7 +74,7 @@ impl FileGroup {
     /// If the process is killed between the two, the remaining files are an orphan or a precompile, which the next
     /// collection deletes.
     pub(crate) fn order(&mut self) {
-        self.files.sort_by_cached_key(|(file, _)| match file {
+        opkeep_order::by_key(&mut self.files, |(file, _)| match file {
             GroupFile::Own(member) => position(*member),
             GroupFile::Other(name) => match NameClass::in_cann_cache(name) {
                 NameClass::Kernel(_, FileSet::JSON) => 1,

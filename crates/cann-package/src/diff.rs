@@ -231,7 +231,7 @@ type Kernels<'a> = BTreeMap<&'a str, Kernel>;
 impl<'a> PackagePair<'a> {
     fn diff(&self) -> Result<PackageDiff, PackageError> {
         let units = [self.units_of(self.one)?, self.units_of(self.other)?];
-        let names: BTreeSet<&str> = units.iter().flat_map(|units| units.keys().copied()).collect();
+        let names: BTreeSet<&str> = opkeep_order::set(units.iter().flat_map(|units| units.keys().copied()));
         let unit_diffs = names.iter().map(|name| {
             let sides = [(self.one, &units[0]), (self.other, &units[1])];
             unit_diff(
@@ -278,7 +278,8 @@ impl<'a> PackagePair<'a> {
             let path = package.python.get(name)?;
             Some(tree.read(path, MAX_PYTHON_BYTES).map(|bytes| Digest::of(&bytes)).ok())
         };
-        let names: BTreeSet<&String> = self.one.1.python.keys().chain(self.other.1.python.keys()).collect();
+        let names: BTreeSet<&String> =
+            opkeep_order::set(self.one.1.python.keys().chain(self.other.1.python.keys()));
         let changed = names.into_iter().filter_map(|name| {
             let (one, other) = (digest(self.one, name), digest(self.other, name));
             let presence = Presence::of(one.is_some(), other.is_some());
@@ -324,7 +325,7 @@ fn unit_diff(name: &str, sides: [UnitSide<'_>; 2]) -> UnitDiff {
     found.removed_operators = of_one.difference(&of_other).cloned().collect();
     found.added_operators = of_other.difference(&of_one).cloned().collect();
     let places: BTreeSet<&str> =
-        sides.into_iter().flatten().flat_map(|(_, _, kernels)| kernels.keys().copied()).collect();
+        opkeep_order::set(sides.into_iter().flatten().flat_map(|(_, _, kernels)| kernels.keys().copied()));
     for place in places {
         let [one, other] = sides.map(|side| side.and_then(|(_, _, kernels)| kernels.get(place)));
         match kernel_change(one, other) {
@@ -376,11 +377,13 @@ impl From<Difference> for FieldDiff {
 fn read_sorted(tree: &FileTree, path: &Path) -> Option<Value> {
     let mut content = json::parse(&tree.read(path, MAX_INDEX_BYTES).ok()?).ok()?;
     if let Some(list) = content.get_mut("binList").and_then(Value::as_array_mut) {
-        list.sort_by_key(|entry| text(entry.get("binInfo").and_then(|info| info.get("jsonFilePath"))));
+        opkeep_order::by_key(list, |entry| {
+            text(entry.get("binInfo").and_then(|info| info.get("jsonFilePath")))
+        });
     }
     for item in content.as_object_mut().into_iter().flat_map(|operators| operators.values_mut()) {
         if let Some(list) = item.get_mut("binaryList").and_then(Value::as_array_mut) {
-            list.sort_by_key(|entry| text(entry.get("jsonPath")));
+            opkeep_order::by_key(list, |entry| text(entry.get("jsonPath")));
         }
     }
     Some(content)
@@ -394,7 +397,7 @@ fn file_diffs(
     one: &BTreeMap<String, Option<Value>>,
     other: &BTreeMap<String, Option<Value>>,
 ) -> Vec<FileDiff> {
-    let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    let names: BTreeSet<&String> = opkeep_order::set(one.keys().chain(other.keys()));
     let changed = names.into_iter().filter_map(|name| {
         let presence = Presence::of(one.contains_key(name), other.contains_key(name));
         let contents = [one, other].map(|side| side.get(name).and_then(Option::as_ref));

@@ -89,7 +89,7 @@ pub(crate) fn packages(tree: &FileTree) -> Vec<PackageFiles> {
             found.push(installed(tree, tbe));
         }
     }
-    let known: BTreeSet<PathBuf> = found.iter().map(|package| package.path.clone()).collect();
+    let known: BTreeSet<PathBuf> = opkeep_order::set(found.iter().map(|package| package.path.clone()));
     for kernel in tree.all_dirs().filter(|dir| is_bare_kernel_dir(tree, dir)) {
         if !known.iter().any(|path| kernel.starts_with(path)) {
             found.push(with_units(
@@ -104,7 +104,7 @@ pub(crate) fn packages(tree: &FileTree) -> Vec<PackageFiles> {
     }
     found.extend(builds.iter().map(|(build, units)| build_tree(tree, build, units, &known)));
     found.retain(|package| !package.units.is_empty());
-    found.sort_by(|one, other| (&one.path, one.kind).cmp(&(&other.path, other.kind)));
+    opkeep_order::by(&mut found, |one, other| (&one.path, one.kind).cmp(&(&other.path, other.kind)));
     found
 }
 
@@ -167,7 +167,7 @@ fn installed(tree: &FileTree, tbe: &Path) -> PackageFiles {
 }
 
 fn names_in(tree: &FileTree, dir: &Path) -> BTreeSet<String> {
-    tree.dirs_in(dir).filter_map(|unit| unit.file_name()?.to_str().map(str::to_owned)).collect()
+    opkeep_order::set(tree.dirs_in(dir).filter_map(|unit| unit.file_name()?.to_str().map(str::to_owned)))
 }
 
 /// The units that have kernels or indexes in `kernel`.
@@ -292,5 +292,7 @@ fn python_in(
             && path.extension() == Some(OsStr::new("py"))
             && path.parent().is_some_and(&is_python_dir)
     });
-    files.filter_map(|(path, _)| Some((path.file_name()?.to_str()?.to_owned(), path.to_owned()))).collect()
+    opkeep_order::map(
+        files.filter_map(|(path, _)| Some((path.file_name()?.to_str()?.to_owned(), path.to_owned()))),
+    )
 }

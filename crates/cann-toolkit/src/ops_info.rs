@@ -216,7 +216,8 @@ fn parse(path: &Path, text: &str) -> Result<BTreeMap<String, OpInfo>, ToolkitErr
         let info = reader.op(&fields)?;
         Ok((op_type, info))
     };
-    file.into_iter().map(op).collect()
+    let ops: Vec<_> = file.into_iter().map(op).collect::<Result<_, _>>()?;
+    Ok(opkeep_order::map(ops))
 }
 
 /// Reads one operator.

@@ -98,7 +98,6 @@ impl Header {
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let json: Value = serde_json::from_slice(bytes).ok()?;
         let text = |name: &str| json[name].as_str().map(str::to_owned);
-        let option = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
         Some(Self {
             name: text("name")?,
             key: text("key"),
@@ -106,12 +105,21 @@ impl Header {
             made_by: text("made_by").unwrap_or_default(),
             op_type: text("op_type")?,
             target: text("target")?,
-            options: json["options"].as_object()?.iter().map(option).collect::<Option<_>>()?,
+            options: texts(&json["options"])?,
             backend: text("backend")?,
             toolchain: parts(&json["parts"]["toolchain"])?,
             op_sources: parts(&json["parts"]["op_sources"])?,
         })
     }
+}
+
+/// The members of an object, which all are texts.
+pub(crate) fn texts(object: &Value) -> Option<BTreeMap<String, String>> {
+    let mut texts = BTreeMap::new();
+    for (name, value) in object.as_object()? {
+        texts.insert(name.clone(), value.as_str()?.to_owned());
+    }
+    Some(texts)
 }
 
 /// The inverse of [`fingerprint`].

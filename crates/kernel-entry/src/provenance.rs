@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use opkeep_store::Entry;
 use serde_json::{Value, json};
 
+use crate::header::texts;
 use crate::member::IMPORTED;
 
 /// The origin of an imported kernel, and what is known of its compilation.
@@ -39,14 +40,11 @@ impl Provenance {
     pub fn of(entry: &Entry) -> Option<Self> {
         let json: Value = serde_json::from_slice(entry.member(IMPORTED)?).ok()?;
         let text = |name: &str| json[name].as_str().map(str::to_owned);
-        let toolchain = json["said"].as_object()?.iter();
         Some(Self {
             directory: text("folder")?,
             name: text("name")?,
             framework: text("framework")?,
-            toolchain: toolchain
-                .map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
-                .collect::<Option<_>>()?,
+            toolchain: texts(&json["said"])?,
             has_options: json["has_options"].as_bool()?,
             imported_at: UNIX_EPOCH.checked_add(Duration::from_secs(json["at"].as_u64()?))?,
         })

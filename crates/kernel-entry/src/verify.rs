@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::bundle::KernelBundle;
 use crate::error::EntryError;
 use crate::group::{GroupRecord, verify_group};
-use crate::header::{Header, IMPORTED_PROVENANCE};
+use crate::header::{Header, IMPORTED_PROVENANCE, texts};
 use crate::member::{EXPECTATIONS, HEADER, IMPORTED, INFO};
 use crate::provenance::Provenance;
 
@@ -206,9 +206,7 @@ fn judge_imported(entry: &Entry, target: &str) -> Result<(), EntryError> {
         return Ok(());
     }
     let job = read_info(lazy(INFO)?).map_err(|_| missing(INFO))?.job.digest();
-    let option = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
-    let options = header["options"].as_object().and_then(|options| options.iter().map(option).collect());
-    let options = options.ok_or(missing(HEADER))?;
+    let options = texts(&header["options"]).ok_or(missing(HEADER))?;
     let spec = ResolvedSpec { target: target.to_owned(), options, debug: false };
     match import_key(&job, &spec) {
         found if found == key => Ok(()),

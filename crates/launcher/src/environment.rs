@@ -106,7 +106,7 @@ pub(crate) fn hash(
         !is_user && !further.iter().any(|pattern| covers(pattern, name))
     };
     let mut counted: Vec<_> = passed.iter().filter(|(name, _)| counts(name)).collect();
-    counted.sort_by(|(one, _), (other, _)| one.cmp(other));
+    opkeep_order::by(&mut counted, |(one, _), (other, _)| one.cmp(other));
     hasher.list(counted.len());
     for (name, value) in counted {
         hasher.bytes(name.as_bytes());

@@ -304,7 +304,7 @@ fn is_text(path: &Path) -> io::Result<bool> {
 /// The sorted names in a directory, each with its kind.
 pub(crate) fn names(dir: &Path) -> Option<Vec<(OsString, FileKind)>> {
     let mut names = Fs::new().list(dir).ok()?;
-    names.sort_unstable();
+    opkeep_order::sort(&mut names);
     Some(names)
 }
 

@@ -37,6 +37,13 @@ pub fn set<T: Ord>(values: impl IntoIterator<Item = T>) -> BTreeSet<T> {
     set
 }
 
+/// Returns a collection, such as an object of `serde_json`, into which the values are inserted one after the other.
+pub fn collected<C: Default + Extend<T>, T>(values: impl IntoIterator<Item = T>) -> C {
+    let mut collection = C::default();
+    collection.extend(values);
+    collection
+}
+
 /// Returns the places of `count` values in the order of `compare`.
 #[inline(never)]
 fn sorted(count: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<usize> {
@@ -112,5 +119,6 @@ mod tests {
         let pairs = || numbers(200, 40).into_iter().zip(0_u32..);
         assert_eq!(map(pairs()), pairs().collect());
         assert_eq!(set(numbers(200, 40)), numbers(200, 40).into_iter().collect());
+        assert_eq!(collected::<BTreeMap<_, _>, _>(pairs()), pairs().collect());
     }
 }

@@ -47,7 +47,7 @@ impl Signatures {
         let bytes_of_lines = bytes.len() + usize::from(bytes.last().is_some_and(|byte| *byte != b'\n'));
         let found = SignaturesTooLarge { lines: lines().count(), bytes: bytes_of_lines };
         match found.lines <= Self::MAX_LINES && found.bytes <= Self::MAX_BYTES {
-            true => Ok(Self { lines: lines().map(<[u8]>::to_vec).collect() }),
+            true => Ok(Self { lines: opkeep_order::set(lines().map(<[u8]>::to_vec)) }),
             false => Err(found),
         }
     }
@@ -102,7 +102,7 @@ impl Signatures {
     #[must_use]
     pub fn without_namespace(&self) -> Self {
         let lines = self.lines.iter().filter(|line| !line.starts_with(NAMESPACE));
-        Self { lines: lines.cloned().collect() }
+        Self { lines: opkeep_order::set(lines.cloned()) }
     }
 
     /// The signatures, in the order of their lines.

@@ -162,8 +162,7 @@ impl AscendBackend {
 fn extra(externals: Externals, names: BTreeSet<String>, spec: &ResolvedSpec, record: &Record) -> Extra {
     let Externals { mut files, directories, .. } = externals;
     let mut listed: BTreeSet<PathBuf> = directories.clone();
-    for directory in files.iter().filter_map(|file| file.parent()).map(PathBuf::from).collect::<BTreeSet<_>>()
-    {
+    for directory in opkeep_order::set(files.iter().filter_map(|file| file.parent()).map(PathBuf::from)) {
         // The `__init__` of a package may import every module beside it, without effect on the operator.
         if Fs::new().is_file(&directory.join("__init__.py")) {
             let beside = tree::names(&directory).ok().flatten().into_iter().flatten();

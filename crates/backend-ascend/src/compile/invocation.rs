@@ -271,7 +271,9 @@ pub(crate) fn compile_by_worker(
 ) -> AttemptResult {
     let request = input.request;
     let mut options: Map<String, Value> = match input.options(true) {
-        Ok(options) => options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        Ok(options) => {
+            opkeep_order::collected(options.into_iter().map(|(name, value)| (name.to_owned(), value)))
+        }
         Err(error) => return AttemptResult::of(Err(error)),
     };
     options.insert("bin_filename".to_owned(), request.name.as_str().into());

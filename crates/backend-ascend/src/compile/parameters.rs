@@ -32,7 +32,8 @@ pub(crate) fn parameters(
     // The default of frameworks: the overflow status is checked only for training on first-generation chips.
     top["status_check"] = options.get("status_check").map_or("false", String::as_str).into();
     let fusion = |name: &str| Some((name.to_owned(), Value::from(options.get(name)?.as_str())));
-    let soc: Map<String, Value> = ["l1Fusion", "l2Fusion"].into_iter().filter_map(fusion).collect();
+    let soc: Map<String, Value> =
+        opkeep_order::collected(["l1Fusion", "l2Fusion"].into_iter().filter_map(fusion));
     if !soc.is_empty() {
         top["SocInfo"] = soc.into();
     }

@@ -56,7 +56,7 @@ impl Conversions {
         let trans_data = pairs(TRANS_DATA)
             .into_iter()
             .filter_map(|(from, to)| Some((from.dtype?, from.format?, to.format?)));
-        Self { casts: casts.collect(), trans_data: trans_data.collect() }
+        Self { casts: opkeep_order::set(casts), trans_data: opkeep_order::set(trans_data) }
     }
 
     /// The path with the fewest kernels from `from` to `to`, two storages of `tensor`; empty if they are the same.
@@ -87,7 +87,7 @@ impl Conversions {
         let ordered = ordered(tensor);
         let is_plain = |format: &str| format == "ND" || format == ordered;
         let mut steps = Vec::new();
-        for format in BTreeSet::from(["ND", ordered, &to.format]) {
+        for format in opkeep_order::set(["ND", ordered, &to.format]) {
             let groups = if format == to.format { to.groups } else { 1 };
             let next = Storage { dtype: here.dtype.clone(), format: format.to_owned(), groups };
             if next.apply(tensor).is_err() || next.format == here.format && next.groups == here.groups {
@@ -130,7 +130,7 @@ mod tests {
             [of("float16"), of("float32")]
         });
         let casts = casts.iter().map(|pair| (words(pair)[0].clone(), words(pair)[1].clone()));
-        Conversions { casts: casts.collect(), trans_data: trans_data.collect() }
+        Conversions { casts: opkeep_order::set(casts), trans_data: opkeep_order::set(trans_data) }
     }
 
     /// The path, as `format dtype` of each step.

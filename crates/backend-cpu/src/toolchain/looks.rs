@@ -138,7 +138,7 @@ pub(crate) fn beyond<'o>(
 pub(crate) fn parts_of(steps: &str) -> BTreeSet<String> {
     let first = |step: Vec<String>| step.first().map(|program| words::name_of(Path::new(program)));
     // collect2 runs ld, which a dry run does not show.
-    steps.lines().filter_map(command_of).filter_map(first).chain(["ld".to_owned()]).collect()
+    opkeep_order::set(steps.lines().filter_map(command_of).filter_map(first).chain(["ld".to_owned()]))
 }
 
 impl Places<'_> {

@@ -164,7 +164,7 @@ fn task(
 ) -> PlannedTask {
     let files = |name: &str| built.get(name).cloned().unwrap_or_default();
     let own = files(&kernel);
-    let kinds: BTreeSet<_> = own.iter().filter_map(|path| path.extension()).collect();
+    let kinds: BTreeSet<_> = opkeep_order::set(own.iter().filter_map(|path| path.extension()));
     let state = match kinds.len() {
         0 => TaskState::NotBuilt,
         1 => TaskState::Partial,

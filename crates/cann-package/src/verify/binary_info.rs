@@ -133,7 +133,7 @@ fn shared_difference(operator: &str, name: &str, support: &Value, item: &Value) 
         let one = |port: &Value| {
             let kept =
                 fields.iter().filter_map(|field| Some(((*field).to_owned(), port.get(*field)?.clone())));
-            Value::Object(kept.collect::<Map<_, _>>())
+            Value::Object(opkeep_order::collected::<Map<_, _>, _>(kept))
         };
         Value::Array(ports(value).into_iter().map(one).collect())
     };

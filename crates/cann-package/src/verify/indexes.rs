@@ -81,13 +81,8 @@ impl CheckedUnit<'_> {
                 self.add(&file, Problem::NoSupportInfo);
             }
             let own = value.as_object().map(|fields| {
-                Value::Object(
-                    fields
-                        .iter()
-                        .filter(|(name, _)| *name != BIN_INFO)
-                        .map(|(name, it)| (name.clone(), it.clone()))
-                        .collect(),
-                )
+                let others = fields.iter().filter(|(name, _)| *name != BIN_INFO);
+                Value::Object(opkeep_order::collected(others.map(|(name, it)| (name.clone(), it.clone()))))
             });
             let difference = support.and_then(|support| difference("", Some(&support), own.as_ref()));
             let difference =

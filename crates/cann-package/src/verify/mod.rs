@@ -123,7 +123,7 @@ pub(crate) fn verify(
         verified.findings.extend(unit.findings);
         verified.more += unit.more;
     }
-    verified.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
+    opkeep_order::by_key(&mut verified.findings, |finding| std::cmp::Reverse(finding.severity()));
     verified
 }
 
@@ -150,7 +150,7 @@ impl<'a> CheckedUnit<'a> {
             },
         );
         let (findings, counts) = (Vec::new(), BTreeMap::new());
-        let kernels = read.results.into_iter().collect();
+        let kernels = opkeep_order::map(read.results);
         (!read.is_cancelled).then_some(Self { tree, package, files, kernels, findings, more: 0, counts })
     }
 
@@ -205,7 +205,7 @@ impl<'a> CheckedUnit<'a> {
 
     /// The places of the parts of masters, which no index names.
     pub(crate) fn parts(&self) -> BTreeSet<String> {
-        self.kernels.values().flat_map(|kernel| kernel.parts.iter().cloned()).collect()
+        opkeep_order::set(self.kernels.values().flat_map(|kernel| kernel.parts.iter().cloned()))
     }
 
     fn check_parts(&mut self) {
@@ -225,18 +225,18 @@ impl<'a> CheckedUnit<'a> {
 
     fn summary(&self) -> VerifiedUnit {
         let kernels = || self.kernels.values().filter(|kernel| kernel.is_kernel);
-        let refused: BTreeSet<&Path> = self
-            .findings
-            .iter()
-            .filter(|finding| finding.severity() == Severity::Error)
-            .map(|finding| finding.file.as_path())
-            .collect();
+        let refused: BTreeSet<&Path> = opkeep_order::set(
+            self.findings
+                .iter()
+                .filter(|finding| finding.severity() == Severity::Error)
+                .map(|finding| finding.file.as_path()),
+        );
         VerifiedUnit {
             name: self.files.name.clone(),
             kernels: kernels().count(),
             valid: kernels().filter(|kernel| !refused.contains(kernel.file.as_path())).count(),
             relocatable: kernels().filter(|kernel| kernel.is_relocatable()).count(),
-            operators: kernels().filter_map(Kernel::operator).collect::<BTreeSet<_>>().len(),
+            operators: opkeep_order::set(kernels().filter_map(Kernel::operator)).len(),
             indexes: self.files.indexes.len(),
         }
     }

@@ -110,7 +110,7 @@ impl Job {
     pub fn fields(&self) -> Vec<(String, String)> {
         let mut differ = Differ { all: true, ..Differ::default() };
         differ.job(self, self);
-        differ.changes.into_iter().map(|field| (field.path, field.old)).collect()
+        opkeep_order::collected(differ.changes.into_iter().map(|field| (field.path, field.old)))
     }
 }
 
@@ -278,7 +278,10 @@ impl Differ {
         let [old, new] = [old, new].map(|absent @ OmittedArg { param_type: _, extra }| {
             let param_type = absent.kind();
             let extra = extra.iter().filter(|(name, value)| !is_placeholder(name, value));
-            (param_type, extra.map(|(name, value)| (name.clone(), value.clone())).collect::<Extra>())
+            (
+                param_type,
+                opkeep_order::collected::<Extra, _>(extra.map(|(name, value)| (name.clone(), value.clone()))),
+            )
         });
         self.leaf("param_type", &old.0, &new.0);
         self.extras(&old.1, &new.1);

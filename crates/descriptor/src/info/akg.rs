@@ -232,7 +232,7 @@ fn write_op(op: &Op, labels: &OpLabels) -> Value {
     let Op { op_type, module_path, inputs, outputs, attrs, extra, func_name: _, module_name: _, flags: _ } =
         op;
     let mut map: Map<String, Value> =
-        extra.iter().map(|(name, value)| (without_prefix(name), value.clone())).collect();
+        opkeep_order::collected(extra.iter().map(|(name, value)| (without_prefix(name), value.clone())));
     map.extend(labels.ignored.clone());
     map.insert("name".into(), op_type.as_str().into());
     if let Some(path) = module_path {
@@ -260,7 +260,7 @@ fn write_tensor(tensor: &Tensor, label: Option<&TensorLabel>) -> Value {
     // AKG's files cannot hold these fields of a tensor.
     let Tensor { dtype, format, shape, const_value, extra, .. } = tensor;
     let mut map: Map<String, Value> =
-        extra.iter().map(|(name, value)| (without_prefix(name), value.clone())).collect();
+        opkeep_order::collected(extra.iter().map(|(name, value)| (without_prefix(name), value.clone())));
     map.insert("data_type".into(), dtype.as_str().into());
     if !format.is_empty() {
         map.insert("format".into(), format.as_str().into());

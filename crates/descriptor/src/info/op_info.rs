@@ -205,7 +205,7 @@ pub(crate) fn op_info(
 /// Unknown fields under their own names.
 fn known(extra: &Extra) -> Map<String, Value> {
     let own = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
-    extra.iter().map(|(name, value)| (own(name), value.clone())).collect()
+    opkeep_order::collected(extra.iter().map(|(name, value)| (own(name), value.clone())))
 }
 
 /// The further fields that r1.2 writes and hashes.

@@ -86,7 +86,7 @@ impl From<Tree<'_>> for Value {
 
 impl From<Object<'_>> for Map<String, Value> {
     fn from(Object(members): Object<'_>) -> Self {
-        members.into_iter().map(|(key, value)| (key.into_owned(), value.into())).collect()
+        opkeep_order::collected(members.into_iter().map(|(key, value)| (key.into_owned(), value.into())))
     }
 }
 

@@ -54,7 +54,7 @@ impl ResolvedSpec {
     /// Removes the entries that state the framework's toolchain and are no options.
     pub fn split_unkeyed_options(&mut self) -> BTreeMap<String, String> {
         let taken = STATEMENTS.iter().filter_map(|name| self.options.remove_entry(*name));
-        taken.collect()
+        opkeep_order::map(taken)
     }
 }
 

@@ -254,5 +254,5 @@ fn composite(descriptor: &Descriptor) -> Value {
     ];
     let mut document = akg::write(&descriptor.job, &descriptor.spec, &descriptor.envelope);
     let hashed = |name: &str| Some((name.to_owned(), document.get_mut(name)?.take()));
-    HASHED.into_iter().filter_map(hashed).collect::<Map<_, _>>().into()
+    opkeep_order::collected::<Map<_, _>, _>(HASHED.into_iter().filter_map(hashed)).into()
 }

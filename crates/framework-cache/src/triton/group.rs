@@ -194,7 +194,7 @@ impl KeyDir {
         let mut group = self.new_group(name);
         let listed = list(dir, &list_name(name));
         group.read_record(dir, names);
-        let mut files: BTreeSet<String> = BTreeSet::from([name.to_owned()]);
+        let mut files: BTreeSet<String> = opkeep_order::set([name.to_owned()]);
         match &listed {
             Ok(listed) => files.extend(listed.iter().cloned()),
             Err(problem) => {

@@ -101,7 +101,7 @@ impl Walk<'_> {
             return Ok(());
         }
         let mut names = fs.list(dir).map_err(refused)?;
-        names.sort_unstable();
+        opkeep_order::sort(&mut names);
         self.entries += names.len();
         if self.entries > MAX_ENTRIES {
             let why = format!("its installation has more than {MAX_ENTRIES} files");

@@ -184,7 +184,7 @@ impl Compile<'_> {
             return Ok(Err(NotCached::Preprocessor));
         }
         Ok(Text::read(preprocessed.out, &run.dir, &mark).map(|text| {
-            let files = text.files.iter().map(|path| (path.clone(), state(path))).collect();
+            let files = opkeep_order::map(text.files.iter().map(|path| (path.clone(), state(path))));
             Preprocessed { text, diagnostics: preprocessed.err, files, compiler }
         }))
     }

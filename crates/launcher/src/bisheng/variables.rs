@@ -55,7 +55,7 @@ impl Variables {
         // What the compiler does not see has no effect.
         let mut given = passed(env, dir);
         given.retain(|(name, _)| !is_one_of(name, &OF_CALLERS));
-        given.sort();
+        opkeep_order::sort(&mut given);
         Ok(Self { given, inert: inert.to_vec() })
     }
 

@@ -151,7 +151,7 @@ impl Opc {
             .iter()
             .any(|name| self.options.get(name).is_some_and(|value| !value.is_empty()));
         let expected = Expected { parameters: &self.parameters, chip: &self.target, is_relocatable };
-        expected.check(&named.collect())
+        expected.check(&opkeep_order::map(named))
     }
 
     /// Whether objects are built for measurements of coverage, with debug information.

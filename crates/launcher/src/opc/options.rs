@@ -164,7 +164,7 @@ fn kind(name: &str) -> Name {
 /// A list in the order of its words. The words stay what they are, and as many.
 fn sorted(list: &OsStr) -> OsString {
     let mut words: Vec<_> = list.as_bytes().split(|byte| *byte == b',').collect();
-    words.sort_unstable();
+    opkeep_order::sort(&mut words);
     OsString::from_vec(words.join(&b','))
 }
 

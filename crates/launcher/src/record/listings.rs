@@ -25,7 +25,7 @@ impl Run<'_> {
         let facts = self.task.facts;
         let by_others = self.seen.programs.iter().filter(|program| !is_python(program));
         let by_others: BTreeSet<&Path> =
-            by_others.flat_map(|program| &program.listed).map(AsRef::as_ref).collect();
+            opkeep_order::set(by_others.flat_map(|program| &program.listed).map(AsRef::as_ref));
         let mut listed = Vec::new();
         for (dir, before) in self.seen.names.iter().filter(|(path, _)| !self.is_ignored(path)) {
             let by_python = facts.ignores_byte_code && !by_others.contains(dir.as_path());
@@ -43,7 +43,7 @@ impl Run<'_> {
             }
             listed.push(entry(if facts.replaces_outputs { own } else { Vec::new() }));
         }
-        listed.sort_by(|one, other| one.dir.cmp(&other.dir));
+        opkeep_order::by(&mut listed, |one, other| one.dir.cmp(&other.dir));
         listed.dedup_by(|one, other| one.dir == other.dir);
         Ok(listed)
     }
@@ -55,7 +55,7 @@ impl Run<'_> {
             .filter(|path| path.parent() == Some(dir))
             .filter_map(|path| path.file_name().map(|name| name.as_bytes().to_vec()))
             .collect();
-        names.sort_unstable();
+        opkeep_order::sort(&mut names);
         names.dedup();
         names
     }

@@ -64,11 +64,9 @@ impl Run<'_> {
         if let Some(path) = read.iter().find(|path| !states.is_readable(path)) {
             return Err(Reason::Unreadable((*path).to_owned()));
         }
-        let mut paths: BTreeSet<_> = read
-            .into_iter()
-            .chain(looked.iter().map(|(path, _)| *path))
-            .map(|path| self.roots.name(path))
-            .collect();
+        let mut paths: BTreeSet<_> = opkeep_order::set(
+            read.into_iter().chain(looked.iter().map(|(path, _)| *path)).map(|path| self.roots.name(path)),
+        );
         if self.asks_for_processor() {
             paths.insert(self.roots.name(Path::new(PROCESSOR)));
         }

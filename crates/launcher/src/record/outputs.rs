@@ -67,7 +67,7 @@ impl Run<'_> {
             files.push((state.mtime, self.output(path, mode, OutputContent::File(content))));
         }
         // Stable: files of one time stay sorted by name.
-        files.sort_by_key(|(time, _)| *time);
+        opkeep_order::by_key(&mut files, |(time, _)| *time);
         let mut outputs: Vec<Output> = Vec::new();
         for output in dirs.into_iter().chain(files.into_iter().map(|(_, output)| output)) {
             // A program may name one file in two ways.
@@ -97,7 +97,7 @@ impl Run<'_> {
             }
         }
         let looked = self.seen.looked_at.keys().filter(|path| self.is_output(path, outputs));
-        let looked: BTreeSet<PathName> = looked.map(|path| named(path)).collect();
+        let looked: BTreeSet<PathName> = opkeep_order::set(looked.map(|path| named(path)));
         let mut old = Vec::new();
         for Output { name, content, mode } in outputs {
             let Some(path) = self.roots.locate(name) else { continue };
@@ -120,7 +120,7 @@ impl Run<'_> {
             states.set_before(path, found.clone());
             old.push(Old { path: name.clone(), learned });
         }
-        old.sort_by(|one, other| one.path.cmp(&other.path));
+        opkeep_order::by(&mut old, |one, other| one.path.cmp(&other.path));
         Ok(old)
     }
 

@@ -101,7 +101,7 @@ impl Roots {
             }
         }
         // Sorted by length, then by name: the same order in each process.
-        self.0.sort_by(|a, b| {
+        opkeep_order::by(&mut self.0, |a, b| {
             let length = |root: &Root| root.path.as_os_str().len();
             length(b).cmp(&length(a)).then_with(|| a.name.cmp(&b.name))
         });

@@ -26,7 +26,7 @@ impl Roots {
 
     fn hash_between(mut roots: Vec<&Root>, hasher: &mut Hasher) {
         // By name: the order of the roots themselves depends on their paths.
-        roots.sort_by(|one, other| one.name.cmp(&other.name));
+        opkeep_order::by(&mut roots, |one, other| one.name.cmp(&other.name));
         let pairs =
             roots.iter().enumerate().flat_map(|(at, one)| roots[..at].iter().map(move |it| (it, one)));
         let near: Vec<_> =

@@ -67,7 +67,7 @@ pub(crate) fn slice(node: &mut Node<'_>) -> Mapped {
     if parts.is_empty() {
         return Ok(vec![x]);
     }
-    parts.sort_by_key(|part| part.axis);
+    opkeep_order::by_key(&mut parts, |part| part.axis);
     let mut parameter = |of: fn(&Part) -> i64| {
         let values: Vec<i64> = parts.iter().map(of).collect();
         node.parameter("int64", &values)

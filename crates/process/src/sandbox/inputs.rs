@@ -291,7 +291,7 @@ impl Inputs {
         let listed = listed.filter(|path| {
             Unkeyed::covering(path).is_none() && !self.listed.keys().any(|known| path.starts_with(known))
         });
-        read.chain(listed).collect()
+        opkeep_order::set(read.chain(listed))
     }
 
     /// The same for programs that may decide by another name of an input file: no input records where such a name
@@ -299,7 +299,7 @@ impl Inputs {
     pub fn uncovered_by_name<'o>(&self, observation: &'o Observation) -> BTreeSet<&'o Path> {
         let read = observation.read.keys().map(PathBuf::as_path);
         let read = read.filter(|path| Unkeyed::covering(path).is_none() && !self.read.contains_key(*path));
-        self.uncovered(observation).into_iter().chain(read).collect()
+        opkeep_order::set(self.uncovered(observation).into_iter().chain(read))
     }
 
     /// Whether `path` is an input or need not be one.

@@ -17,7 +17,7 @@ pub(super) fn names(path: &Path) -> io::Result<Digest> {
 /// The sorted names in a directory.
 pub(super) fn list(path: &Path) -> io::Result<Vec<(OsString, FileKind)>> {
     let mut names = Fs::new().list(path)?;
-    names.sort_unstable();
+    opkeep_order::sort(&mut names);
     Ok(names)
 }
 
@@ -62,7 +62,7 @@ pub(super) fn all_below(path: &Path, at_most: usize) -> io::Result<(Vec<PathBuf>
             }
         }
     }
-    found.sort_unstable();
-    directories.sort_unstable();
+    opkeep_order::sort(&mut found);
+    opkeep_order::sort(&mut directories);
     Ok((found, directories))
 }

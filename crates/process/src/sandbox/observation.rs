@@ -350,7 +350,7 @@ impl Observation {
             };
             missing.chain(&one.temporary).filter(|path| !knows(path)).cloned().collect()
         };
-        only_in(self, other).into_iter().chain(only_in(other, self)).collect()
+        opkeep_order::set(only_in(self, other).into_iter().chain(only_in(other, self)))
     }
 }
 
@@ -361,7 +361,7 @@ pub(super) fn in_order(began: Vec<i32>, programs: Vec<Program>) -> Vec<Program> 
     let first = began.first().copied().unwrap_or_default();
     let since = began.into_iter().map(|process| (process - first).rem_euclid(MOST_PROCESSES));
     let mut programs: Vec<(i32, Program)> = since.zip(programs).collect();
-    programs.sort_by_key(|(since, _)| *since);
+    opkeep_order::by_key(&mut programs, |(since, _)| *since);
     programs.into_iter().map(|(_, program)| program).collect()
 }
 

@@ -86,7 +86,7 @@ impl Writes {
             let is_own_link = found.is_symlink() && before.link() != Found::at(&path).link();
             (!is_unchanged).then_some((path, Written { is_whole, is_own_link }))
         });
-        let mut kept: BTreeMap<_, _> = kept.collect();
+        let mut kept: BTreeMap<_, _> = opkeep_order::map(kept);
         for (path, before) in std::mem::take(&mut self.changed_dirs) {
             if Found::at(&path).is_directory() && !before.is_same(&path) {
                 kept.entry(path).or_insert(Written { is_whole: false, is_own_link: false });

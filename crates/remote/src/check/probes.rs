@@ -45,7 +45,7 @@ pub(super) fn round_trip(session: &Session<'_>) -> Result<RoundTrip, RemoteError
         session.get(session.first(), &none)?;
         times.push(asked.elapsed());
     }
-    times.sort_unstable();
+    opkeep_order::sort(&mut times);
     let worst = times.last().copied().unwrap_or_default();
     Ok(RoundTrip { requests: times.len(), median: times[times.len() / 2], worst })
 }

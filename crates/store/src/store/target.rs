@@ -404,7 +404,7 @@ impl TargetStore {
     /// Syncs the directories of `keys`, so that their entries survive a power cut. Best effort.
     pub fn sync(&self, keys: &[Digest]) {
         let mut shards: Vec<u8> = keys.iter().map(|key| key.as_bytes()[0]).collect();
-        shards.sort_unstable();
+        opkeep_order::sort(&mut shards);
         shards.dedup();
         let sync = |dir: &Path| {
             let _ = self.store.fs().open_dir(dir).and_then(|directory| directory.sync());

@@ -1,6 +1,5 @@
 //! The configuration of workers, and the errors of their requests.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
@@ -90,7 +89,7 @@ impl WorkerConfig {
     pub(super) fn message(&self, directory: &Path) -> Value {
         // The toolkit resolves the links of some paths only.
         let both = |(path, _): &Reasoned| [text(path), text(&Fs::new().resolved(path))];
-        let paths = |reasoned: &[Reasoned]| reasoned.iter().flat_map(both).collect::<BTreeSet<_>>();
+        let paths = |reasoned: &[Reasoned]| opkeep_order::set(reasoned.iter().flat_map(both));
         let mut beneath = paths(&self.domain.beneath);
         beneath.extend([text(directory), text(&Fs::new().resolved(directory))]);
         json!({"tool_folder": self.tool_dir.as_deref().map(text),

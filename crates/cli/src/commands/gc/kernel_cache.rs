@@ -349,7 +349,7 @@ fn usage_output(usage: &Usage) -> UsageOutput {
     UsageOutput {
         files: usage.total().files,
         bytes: usage.total().bytes,
-        kinds: FileGroupKind::ALL.into_iter().map(kind).collect(),
+        kinds: opkeep_order::map(FileGroupKind::ALL.into_iter().map(kind)),
         other: OtherOutput { files: usage.other.files, bytes: usage.other.bytes },
     }
 }

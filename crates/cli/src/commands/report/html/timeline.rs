@@ -257,8 +257,9 @@ fn outcome_text(kernel: &RecordedKernel) -> String {
 /// Returns the kernels that are shown, with their indices in the record, in its order.
 fn shown_kernels(record: &BuildRecord) -> Vec<(usize, &RecordedKernel)> {
     let mut kernels: Vec<_> = record.kernels.iter().enumerate().collect();
-    kernels
-        .sort_by_key(|(at, kernel)| (std::cmp::Reverse(kernel.end_us.saturating_sub(kernel.begin_us)), *at));
+    opkeep_order::by_key(&mut kernels, |(at, kernel)| {
+        (std::cmp::Reverse(kernel.end_us.saturating_sub(kernel.begin_us)), *at)
+    });
     kernels.truncate(MAX_KERNELS);
     opkeep_order::by_key(&mut kernels, |(at, _)| *at);
     kernels
