@@ -341,6 +341,34 @@ fn a_file_of_job_tokens_counts() {
     assert_eq!(bench.run_with(&setup, script).how, How::Compiled);
 }
 
+/// Behind a name that does not count, `..` leads to files that do.
+#[test]
+fn a_file_by_way_of_a_parent_counts() {
+    for script in [
+        "cat /proc/..{}/in > out/k",
+        "cd /proc && cat ..{}/in > {}/out/k",
+        "cat /usr/share/zoneinfo/../../..{}/in > out/k",
+        "cat __pycache__/../in > out/k",
+        "cat tool.log/../in > out/k",
+        "cat link/../in > out/k",
+    ] {
+        let bench = Bench::new();
+        ["__pycache__", "tool.log", "a/b"].iter().for_each(|dir| bench.write(&format!("tree/{dir}/x"), ""));
+        std::os::unix::fs::symlink("__pycache__", bench.path("tree/link")).unwrap();
+        bench.write("tree/in", "one");
+        bench.write("tree/a/in", "of a");
+        assert_eq!(bench.how(script), How::Compiled, "{script}");
+        assert_eq!(bench.how(script), How::Hit, "{script}");
+        bench.write("tree/in", "two");
+        assert_eq!(bench.how(script), How::Compiled, "{script}");
+        // The link leads to another directory, above which lies another file.
+        fs::remove_file(bench.path("tree/link")).unwrap();
+        std::os::unix::fs::symlink("a/b", bench.path("tree/link")).unwrap();
+        let expected = if script.contains("link") { How::Compiled } else { How::Hit };
+        assert_eq!(bench.how(script), expected, "{script}");
+    }
+}
+
 #[test]
 fn names_need_not_be_text() {
     let bench = Bench::new();

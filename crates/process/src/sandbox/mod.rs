@@ -38,6 +38,7 @@ mod listing;
 mod observation;
 mod observer;
 mod own;
+mod parents;
 mod paths;
 mod peers;
 mod proc;

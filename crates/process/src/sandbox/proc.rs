@@ -7,10 +7,11 @@ use std::path::{Component, Path, PathBuf};
 
 use opkeep_fs::Fs;
 
+use super::parents::without_parents;
 use crate::ffi::Waiting;
 
 /// The maximal number of links in one path, as in the kernel.
-const MAX_LINKS: usize = 40;
+pub(super) const MAX_LINKS: usize = 40;
 
 /// A link into `/proc` that each system has.
 const MOUNTS: &str = "/etc/mtab";
@@ -48,6 +49,8 @@ pub(super) struct Named {
     pub(super) processes: Vec<i32>,
     /// The first link on the way, if one that is not in `/proc` leads into it: each process finds another file there.
     pub(super) link: Option<PathBuf>,
+    /// The links and the directories before a `..` by which the path is that one.
+    pub(super) by: Vec<PathBuf>,
 }
 
 /// The file that a call names relative to the descriptor `dir`. `plain` remembers directories that are no links.
@@ -77,7 +80,10 @@ pub(super) fn resolve(
         dir.ok_or_else(|| io::Error::other("the directory of a relative path is not known"))?.join(name)
     };
     for _ in 0..MAX_LINKS {
-        path = match through_proc(path, waiting.thread, &mut named.processes) {
+        let real = without_parents(path, waiting.thread, plain);
+        named.by.extend(real.by);
+        named.processes.extend(real.processes);
+        path = match through_proc(real.path, waiting.thread, &mut named.processes) {
             Proc::Elsewhere(next) => next,
             Proc::OpenFile => return Ok(named),
             Proc::Itself(path) => match into_proc(&path, plain) {
@@ -110,6 +116,7 @@ fn into_proc(path: &Path, plain: &mut BTreeSet<PathBuf>) -> Option<(Option<PathB
         (at, rest) = (parent.to_owned(), vec![name.to_owned()]);
     }
     while let Some(part) = rest.pop() {
+        // In the target of a link.
         if part == ".." {
             at.pop();
             continue;
@@ -148,7 +155,7 @@ fn into_proc(path: &Path, plain: &mut BTreeSet<PathBuf>) -> Option<(Option<PathB
 }
 
 /// The names of a path, the last one first.
-fn parts(path: &Path) -> Vec<OsString> {
+pub(super) fn parts(path: &Path) -> Vec<OsString> {
     let named = path.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
     named.rev().map(|part| part.as_os_str().to_owned()).collect()
 }
@@ -208,7 +215,8 @@ fn through_proc(path: PathBuf, thread: i32, processes: &mut Vec<i32>) -> Proc {
                 let part = parts.next().and_then(|part| part.as_os_str().to_str());
                 let target = part.and_then(|part| follow(&dir, &format!("{name}/{part}")));
                 return match target.filter(|target| target.is_absolute() && Fs::new().exists(target)) {
-                    Some(target) => Proc::Elsewhere(target),
+                    Some(target) if parts.as_path().as_os_str().is_empty() => Proc::Elsewhere(target),
+                    Some(target) => Proc::Elsewhere(target.join(parts.as_path())),
                     None => Proc::OpenFile,
                 };
             }

@@ -3,6 +3,7 @@
 mod forks;
 mod forwarding;
 mod own;
+mod parents;
 mod peers;
 mod sandbox;
 mod writes;

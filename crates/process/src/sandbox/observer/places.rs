@@ -20,13 +20,19 @@ impl Watch {
         dir: Option<i32>,
         name: OsString,
     ) -> io::Result<Option<PathBuf>> {
-        let Named { path, processes, link } = resolve(waiting, dir, name, &mut self.plain_dirs)?;
+        let Named { path, processes, link, by } = resolve(waiting, dir, name, &mut self.plain_dirs)?;
         for process in processes {
             let is_observed = self.order.contains_key(&process)
                 || self.threads.values().any(|known| *known == process)
                 || self.process(waiting)? == process;
             if !is_observed {
                 self.seen.peers.insert(Peer::File(PathBuf::from(format!("/proc/{process}"))));
+            }
+        }
+        for by in by {
+            if !self.has_name_in_work_dir(&by) && !self.is_created_name(&by) {
+                self.program(waiting)?.looked_at.insert(by.clone());
+                self.look_at(by);
             }
         }
         if let Some(link) = link {
