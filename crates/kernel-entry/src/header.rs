@@ -8,6 +8,7 @@ use opkeep_digest::{Digest, Fingerprint};
 use serde_json::{Value, json};
 
 use crate::record::{KernelRecord, Origin};
+use crate::texts::texts;
 
 /// The provenance value in the header of an imported kernel's entry.
 pub(crate) const IMPORTED_PROVENANCE: &str = "imported";
@@ -111,15 +112,6 @@ impl Header {
             op_sources: parts(&json["parts"]["op_sources"])?,
         })
     }
-}
-
-/// The members of an object, which all are texts.
-pub(crate) fn texts(object: &Value) -> Option<BTreeMap<String, String>> {
-    let mut texts = BTreeMap::new();
-    for (name, value) in object.as_object()? {
-        texts.insert(name.clone(), value.as_str()?.to_owned());
-    }
-    Some(texts)
 }
 
 /// The inverse of [`fingerprint`].

@@ -25,6 +25,7 @@ mod kept_here;
 pub mod member;
 mod provenance;
 mod record;
+mod texts;
 mod verify;
 
 pub use bundle::{KernelBundle, KernelFiles, artifact};

@@ -15,8 +15,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use opkeep_store::Entry;
 use serde_json::{Value, json};
 
-use crate::header::texts;
 use crate::member::IMPORTED;
+use crate::texts::texts;
 
 /// The origin of an imported kernel, and what is known of its compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]

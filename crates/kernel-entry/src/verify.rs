@@ -22,9 +22,10 @@ use serde_json::Value;
 use crate::bundle::KernelBundle;
 use crate::error::EntryError;
 use crate::group::{GroupRecord, verify_group};
-use crate::header::{Header, IMPORTED_PROVENANCE, texts};
+use crate::header::{Header, IMPORTED_PROVENANCE};
 use crate::member::{EXPECTATIONS, HEADER, IMPORTED, INFO};
 use crate::provenance::Provenance;
+use crate::texts::texts;
 
 /// The result of verifying a stored entry.
 #[derive(Debug)]

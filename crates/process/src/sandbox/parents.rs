@@ -7,7 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use opkeep_fs::Fs;
 
-use super::proc::{MAX_LINKS, parts};
+/// The maximal number of links in one path, as in the kernel.
+pub(super) const MAX_LINKS: usize = 40;
 
 /// A path without `..`.
 #[derive(Debug, Default)]
@@ -84,6 +85,12 @@ pub(super) fn without_parents(path: PathBuf, thread: i32, plain: &mut BTreeSet<P
     }
     found.path = rest.into_iter().rev().fold(at, |path, part| path.join(part));
     found
+}
+
+/// The names of a path, the last one first.
+pub(super) fn parts(path: &Path) -> Vec<OsString> {
+    let named = path.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
+    named.rev().map(|part| part.as_os_str().to_owned()).collect()
 }
 
 /// The number of `..` in a path, if there are any.

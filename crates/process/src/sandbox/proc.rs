@@ -3,15 +3,12 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use opkeep_fs::Fs;
 
-use super::parents::without_parents;
+use super::parents::{MAX_LINKS, parts, without_parents};
 use crate::ffi::Waiting;
-
-/// The maximal number of links in one path, as in the kernel.
-pub(super) const MAX_LINKS: usize = 40;
 
 /// A link into `/proc` that each system has.
 const MOUNTS: &str = "/etc/mtab";
@@ -152,12 +149,6 @@ fn into_proc(path: &Path, plain: &mut BTreeSet<PathBuf>) -> Option<(Option<PathB
         }
     }
     None
-}
-
-/// The names of a path, the last one first.
-pub(super) fn parts(path: &Path) -> Vec<OsString> {
-    let named = path.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
-    named.rev().map(|part| part.as_os_str().to_owned()).collect()
 }
 
 /// The result of following one link of `/proc`.
