@@ -121,7 +121,7 @@ fn process_with_link(path: &Path) -> Option<i32> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test makes directories and links")]
+#[expect(clippy::disallowed_methods, reason = "a test makes directories and links")]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
