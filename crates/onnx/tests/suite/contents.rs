@@ -23,7 +23,7 @@ fn each_node_and_weight_has_a_text() {
     assert!(softmax.call.contains(") -> "), "{}", softmax.call);
 }
 
-/// A long value is cut, and its digest tells it from another with the same beginning.
+/// A long value is cut, and its digest distinguishes it from another with the same beginning.
 #[test]
 fn texts_are_bounded_and_differ_with_what_they_describe() {
     let with = |ints: &[u64], text: &str| {
