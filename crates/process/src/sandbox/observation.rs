@@ -104,8 +104,6 @@ pub struct Program {
     pub read: Vec<PathBuf>,
     /// Digests of the files in the work directory that it read, as of their opening.
     pub intermediate: Vec<Digest>,
-    /// The texts of these files, if the observer keeps those of such a program; `None` for one that is too large.
-    pub own_texts: Vec<Option<Vec<u8>>>,
     /// Paths that it looked at without reading.
     pub looked_at: BTreeSet<PathBuf>,
     /// Directories that it listed.

@@ -25,7 +25,7 @@ use super::listening::{LastCall, is_ready, last_call, receive};
 use super::listing::{digest_of_names, list};
 use super::observation::{Found, in_order};
 use super::own::Own;
-use super::paths::{digest, own_text, resolved};
+use super::paths::{digest, resolved};
 use super::proc::{link, process_of};
 use super::reported_calls::ReportedCalls;
 use super::response_files;
@@ -65,21 +65,12 @@ impl Observer {
     /// # Errors
     /// No socket, pipe or thread can be created.
     pub fn start(work_dir: &Path) -> io::Result<Self> {
-        Self::start_keeping_texts(work_dir, &[])
-    }
-
-    /// The same. Of programs with one of these names, it keeps the texts of the files in the work directory that they read.
-    ///
-    /// # Errors
-    /// As of [`start`](Self::start).
-    pub fn start_keeping_texts(work_dir: &Path, programs: &'static [&'static str]) -> io::Result<Self> {
         let (ours, childs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let (stopped, stop) = io::pipe()?;
         let real = Fs::new().real_path(work_dir)?;
         let watch = Arc::new(Mutex::new(Watch {
             work_dirs: [work_dir.to_owned(), real],
-            keeps_texts_of: programs,
             seen: Observation::default(),
             written: BTreeSet::new(),
             own: Own::default(),
@@ -176,8 +167,6 @@ impl Observer {
 struct Watch {
     /// The work directory by its given path and by its real path.
     work_dirs: [PathBuf; 2],
-    /// The names of programs of which texts are kept.
-    keeps_texts_of: &'static [&'static str],
     seen: Observation,
     /// Files that are opened for writing.
     written: BTreeSet<PathBuf>,
@@ -418,12 +407,7 @@ impl Watch {
             }
             if !replaces && found.is_file() {
                 let digest = digest(&path)?;
-                let names = self.keeps_texts_of;
-                let program = self.program(waiting)?;
-                program.intermediate.push(digest);
-                if program.path.file_name().is_some_and(|name| names.iter().any(|kept| name == *kept)) {
-                    program.own_texts.push(own_text(&path));
-                }
+                self.program(waiting)?.intermediate.push(digest);
             }
             return Ok(());
         }

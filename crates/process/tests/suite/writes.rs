@@ -202,22 +202,6 @@ fn a_program_that_runs_on_is_noticed() {
     assert!(seen.outlived);
 }
 
-#[test]
-fn texts_that_a_named_program_reads_in_the_work_directory_are_kept() {
-    let bench = Bench::new();
-    bench.write("work/text", "of the work directory");
-    bench.write("elsewhere", "of elsewhere");
-    let texts = |names: &'static [&'static str]| {
-        let observer = opkeep_process::Observer::start_keeping_texts(&bench.path("work"), names).unwrap();
-        let sandbox = opkeep_process::Sandbox { observer: Some(&observer), domain: None };
-        bench.run("head -c3 text; cat text {}/elsewhere", sandbox).unwrap();
-        let seen = observer.finish();
-        seen.programs.into_iter().flat_map(|program| program.own_texts).collect::<Vec<_>>()
-    };
-    assert_eq!(texts(&["cat"]), [Some(b"of the work directory".to_vec())]);
-    assert!(texts(&[]).is_empty());
-}
-
 /// A later run without the call would miss its effect. The call shows whether the file exists, too.
 #[test]
 fn changes_of_modes_and_dates_are_writes() {
